@@ -39,6 +39,14 @@ impl<'a> Stat<'a> {
         self.field(3)?.chars().next()
     }
 
+    /// Whether it has ended, or is about to: it may have no command line and no group any more.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        const PF_EXITING: u64 = 0x4;
+        matches!(self.state(), Some('Z' | 'X'))
+            || self.count(9).is_some_and(|flags| flags & PF_EXITING != 0)
+    }
+
     /// Whether it is a thread of the kernel's own.
     #[must_use]
     pub fn is_of_kernel(&self) -> bool {
@@ -68,6 +76,15 @@ mod tests {
         assert!(is_of_kernel("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0"));
         assert!(!is_of_kernel("77 (a) 2129984) Z 1 77 77 0 -1 4227084 0 0"));
         assert!(!is_of_kernel("") && !is_of_kernel("1 (x) S 0 0 0 0 -1 none"));
+    }
+
+    #[test]
+    fn a_thread_that_ends_has_ended_before_it_is_a_zombie() {
+        let has_ended = |line| Stat::parse(line).is_some_and(|stat| stat.has_ended());
+        assert!(has_ended("77 (a) Z 1 77 77 0 -1 4227072 0 0"));
+        assert!(has_ended("77 (a) X 1 77 77 0 -1 0 0 0"));
+        assert!(has_ended("77 (Z) R 1 77 77 0 -1 4194308 0 0"));
+        assert!(!has_ended("77 (Z) R 1 77 77 0 -1 4194304 0 0"));
     }
 
     #[test]

@@ -16,14 +16,16 @@ pub struct ThreadOwner {
     pub name: String,
     /// Its process.
     pub pid: u32,
-    /// The command line; empty for a kernel thread, absent for a process that is about to end and has
-    /// none any more.
+    /// The command line; empty for a kernel thread, absent for a process that has none: it is about to
+    /// end, or has removed its own.
     pub command: Option<String>,
     /// Its control group: of the CPU controller, else of version 2, else the longest path; absent
     /// if all are the root group.
     pub group: Option<String>,
     /// When it started, in ticks since boot.
     pub start: Option<u64>,
+    /// Whether it is about to end.
+    pub ended: bool,
 }
 
 /// The unit of a thread's start time in `/proc/PID/stat`: USER_HZ is 100.
@@ -70,12 +72,27 @@ pub fn thread_owner(root: &Root, tid: u32) -> Option<ThreadOwner> {
         pid: value(&status, "Tgid")?.parse().ok()?,
         command: has_command.then_some(command),
         group: group(&groups),
-        start: stat.and_then(|stat| stat.count(22)),
+        start: stat.as_ref().and_then(|stat| stat.count(22)),
+        ended: stat.is_some_and(|stat| stat.has_ended()),
     })
 }
 
 /// Generations that are looked through.
 const GENERATIONS: usize = 16;
+
+/// Who started a process.
+fn parent(root: &Root, pid: u32) -> Option<u32> {
+    let stat = root.text(&format!("/proc/{pid}/stat")).ok()?;
+    let parent = Stat::parse(&stat)?.count(4)?;
+    u32::try_from(parent).ok().filter(|parent| *parent != 0)
+}
+
+/// Whether a process is another one, or started it, or one of those that did.
+#[must_use]
+pub fn is_ancestor(root: &Root, pid: u32, of: u32) -> bool {
+    let line = std::iter::successors(Some(of), |next| parent(root, *next));
+    line.take(GENERATIONS).any(|next| next == pid)
+}
 
 /// Whether a process is this program, or a part of it that this program started: not another program
 /// that it started.
@@ -87,10 +104,8 @@ pub fn is_part_of(root: &Root, pid: u32, program: u32) -> bool {
         if next == program {
             return pid == program;
         }
-        let stat = root.text(&format!("/proc/{next}/stat"));
-        let parent = stat.ok().and_then(|stat| Stat::parse(&stat)?.count(4));
-        match parent.and_then(|parent| u32::try_from(parent).ok()) {
-            None | Some(0) => return false,
+        match parent(root, next) {
+            None => return false,
             // Who started what this is of.
             Some(parent) if parent == program => return executed(next) == executed(program),
             Some(parent) => next = parent,
@@ -124,7 +139,7 @@ pub fn group_weight(root: &Root, group: &str) -> Option<u32> {
 mod tests {
     use punctual_rt::clock;
 
-    use super::{group, group_weight, is_part_of, since_boot_ns, thread_owner};
+    use super::{group, group_weight, is_ancestor, is_part_of, since_boot_ns, thread_owner};
     use crate::Root;
 
     #[test]
@@ -138,7 +153,13 @@ mod tests {
         }
         let ended = thread_owner(&Root::live(), child.id()).unwrap();
         assert_eq!((&*ended.name, ended.command), ("true", None));
+        assert!(ended.ended);
         child.wait().unwrap();
+        assert!(
+            !thread_owner(&Root::live(), std::process::id())
+                .unwrap()
+                .ended
+        );
     }
 
     #[test]
@@ -157,6 +178,8 @@ mod tests {
         assert!(is_part_of(&root, own_pid, own_pid));
         // Another program, whoever started it.
         assert!(!is_part_of(&root, other, own_pid) && !is_part_of(&root, own_pid, other));
+        assert!(is_ancestor(&root, own_pid, other) && is_ancestor(&root, own_pid, own_pid));
+        assert!(!is_ancestor(&root, other, own_pid));
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(later.is_later_than(before), "{later:?} {before}");

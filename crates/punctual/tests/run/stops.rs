@@ -359,7 +359,12 @@ fn stopped_by(thread: &Child, state: &str, stop: impl FnOnce(i32)) -> (Option<i3
     let row = row.unwrap_or_else(|| panic!("no stop: {bill:?}"));
     assert!(row.ns > 20 * MS, "{row:?}");
     match &row.notes[..] {
-        [RowNote::StoppedBy { signal, thread }] => (*signal, (**thread).clone()),
+        [
+            RowNote::StoppedBy {
+                signal,
+                thread: Some(thread),
+            },
+        ] => (*signal, (**thread).clone()),
         notes => panic!("{notes:?}"),
     }
 }

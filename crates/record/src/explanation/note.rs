@@ -98,8 +98,9 @@ pub enum RowNote {
         /// The signal; absent if a debugger did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<i32>,
-        /// The thread that sent it, or the debugger; `ns` is 0.
-        thread: Box<Culprit>,
+        /// The thread that sent it, or the debugger; `ns` is 0. Absent if the terminal did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thread: Option<Box<Culprit>>,
     },
     /// The quota of the group.
     Quota {
@@ -142,7 +143,8 @@ impl RowNote {
     /// The thread that it is about, to be looked up.
     pub fn thread_mut(&mut self) -> Option<&mut Culprit> {
         match self {
-            Self::UsedUpBy { thread } | Self::StoppedBy { thread, .. } => Some(thread),
+            Self::UsedUpBy { thread } => Some(thread),
+            Self::StoppedBy { thread, .. } => thread.as_deref_mut(),
             _ => None,
         }
     }

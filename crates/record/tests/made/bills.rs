@@ -139,12 +139,16 @@ pub fn notes() -> Vec<RowNote> {
         },
         RowNote::StoppedBy {
             signal: Some(19),
-            thread: Box::new(Culprit {
+            thread: Some(Box::new(Culprit {
                 tid: 4714,
                 name: Some("pkill".to_owned()),
                 policy: "SCHED_OTHER".to_owned(),
                 ..Culprit::default()
-            }),
+            })),
+        },
+        RowNote::StoppedBy {
+            signal: Some(20),
+            thread: None,
         },
         RowNote::SentFrom { cpu: 3 },
         RowNote::SentByInterrupt { cpu: 3 },

@@ -2,7 +2,7 @@
 //! name is shared, also with the thread that was late.
 
 use punctual_record::Run;
-use punctual_record::explanation::{Cause, Culprit, RowNote};
+use punctual_record::explanation::{Ancestor, Cause, Culprit, RowNote};
 use punctual_record::tuning::ThreadSetting;
 
 use super::fix::{MOST, tune};
@@ -157,8 +157,8 @@ impl<'r> Accused<'r> {
         units.sort_unstable();
         units.dedup();
         let of_kernel = |by: &&Culprit| by.command.as_deref() == Some("");
-        let parents = self.all.iter().filter_map(|by| by.parents.first());
-        let parent = parents.into_iter().find(|it| it.tid != Some(1));
+        let mut parents = self.all.iter().filter_map(|by| parent(by));
+        let parent = parents.find(|it| it.tid != Some(1) && !is_of_session(&it.name));
         match (&units[..], parent) {
             ([], _) if self.all.iter().any(of_kernel) => String::new(),
             ([], Some(parent)) if !self.can_be_moved() => {
@@ -173,14 +173,17 @@ impl<'r> Accused<'r> {
     /// from, by the control group, or where the program is started.
     fn moved_later(&self, cpus: &str, lasting: &str) -> String {
         let parent = self.all.iter().find_map(|by| {
-            let parent = by.parents.first()?;
+            let parent = parent(by)?;
             let is_free = parent.start.is_some() && !self.measured.contains(&parent.tid);
             // All that init or kthreadd starts is not to be moved with it.
             let tid = parent.tid.filter(|tid| *tid > 2 && is_free)?;
             Some((parent, tid))
         });
-        let mut groups = self.all.iter().filter_map(|by| by.group.as_ref());
-        let group = groups.next().map(|group| group.replace('`', "'"));
+        let groups = self.all.iter().filter_map(|by| by.group.as_ref());
+        // punctual and what it measures are often of the user's sessions, too.
+        let is_apart = |it: &&String| !it.starts_with("/user.slice") && !it.contains("/session-");
+        let group = groups.into_iter().find(is_apart);
+        let group = group.map(|group| group.replace('`', "'"));
         let how = match (parent, group) {
             _ if lasting.is_empty() => return "it had ended".to_owned(),
             _ if self.all.iter().any(|by| unit(by).is_some()) => lasting.to_owned(),
@@ -201,8 +204,23 @@ impl<'r> Accused<'r> {
     }
 }
 
-/// The unit of systemd that a thread is of.
+/// Who started the process of a thread that is the whole of it: what creates one of several threads is
+/// the process itself.
+fn parent(by: &Culprit) -> Option<&Ancestor> {
+    let parent = by.parents.first();
+    parent.filter(|_| by.pid == Some(by.tid_here()))
+}
+
+/// Whether a name is that of a worker of the kernel, or of what a user types commands into: these start
+/// no program with another one before it.
+fn is_of_session(name: &str) -> bool {
+    let shells = ["sh", "ash", "bash", "dash", "fish", "ksh", "zsh", "login"];
+    name.starts_with("kworker/") || name.starts_with("sshd") || shells.contains(&name)
+}
+
+/// The unit of systemd that a thread is of: not that of all that a user runs.
 fn unit(by: &Culprit) -> Option<&str> {
     let parts = by.group.as_deref()?.rsplit('/');
-    parts.into_iter().find(|part| part.ends_with(".service"))
+    let is_unit = |part: &&str| part.ends_with(".service") && !part.starts_with("user@");
+    parts.into_iter().find(is_unit)
 }

@@ -82,6 +82,9 @@ fn note(note: &RowNote) -> String {
         }
         RowNote::StoppedBy { signal, thread } => {
             let how = signal.map_or("traced".to_owned(), signal_name);
+            let Some(thread) = thread else {
+                return format!("{how} by the terminal");
+            };
             let name = thread.name.as_deref().unwrap_or_default();
             let unnamed = Culprit {
                 name: None,

@@ -43,7 +43,7 @@ fn ended(group: Option<&str>, parents: Vec<Ancestor>) -> Culprit {
         tid: 4713,
         policy: "SCHED_FIFO".to_owned(),
         priority: 91,
-        pid: Some(4712),
+        pid: Some(4713),
         command: Some("gzip -9 a".to_owned()),
         group: group.map(str::to_owned),
         ended: true,
@@ -68,7 +68,7 @@ fn a_bill_names_the_descent_of_what_had_ended() {
     };
     let unit = Some("/system.slice/backup.service");
     let said = line(ended(unit, parents()));
-    let whole = "PID 4712, TID 4713, SCHED_FIFO 91, in /system.slice/backup.service, started by \
+    let whole = "PID 4713, SCHED_FIFO 91, in /system.slice/backup.service, started by \
                  cron → backup.sh (TID 4711): gzip -9 a (ended)";
     assert!(said.contains(whole), "{said}");
     let lives = Culprit {
@@ -132,6 +132,40 @@ fn advice_for_what_had_ended_is_for_its_unit_parent_or_group() {
     assert_eq!(fix(&gzip(), &run).as_deref(), Some(by_group));
 }
 
+#[test]
+fn a_thread_of_a_process_was_not_started_by_that_process_parent() {
+    let of_java = Culprit {
+        pid: Some(4700),
+        ..ended(None, vec![ancestor("java", 4700, Some(77))])
+    };
+    let text = fix(&gzip(), &run_that_met(of_java)).expect("an advice");
+    let whole = "move it: it had ended: start its program with taskset -c 1; or lower its priority \
+                 below yours: start its program with chrt -f 29";
+    assert_eq!(text, whole);
+}
+
+#[test]
+fn no_advice_confines_a_session_or_asks_a_shell_or_a_worker() {
+    let whole = "move it: it had ended: start its program with taskset -c 1; or lower its priority \
+                 below yours: start its program with chrt -f 29";
+    for group in [
+        "/user.slice/user-1000.slice/session-3.scope",
+        "/user.slice/user-1000.slice/user@1000.service/app.slice/vte.scope",
+        "/system.slice/session-3.scope",
+    ] {
+        for parent in ["bash", "sshd-session", "kworker/u8:3"] {
+            let by = ended(Some(group), vec![ancestor(parent, 4711, None)]);
+            let text = fix(&gzip(), &run_that_met(by));
+            assert_eq!(text.as_deref(), Some(whole), "{group} {parent}");
+        }
+    }
+    // A unit of that user can be changed.
+    let unit = "/user.slice/user-1000.slice/user@1000.service/app.slice/app.service";
+    let text = fix(&gzip(), &run_that_met(ended(Some(unit), Vec::new())));
+    let text = text.expect("an advice");
+    assert!(text.contains("CPUAffinity=1 in app.service"), "{text}");
+}
+
 /// Names are any program's.
 #[test]
 fn no_name_of_a_parent_or_a_group_looks_like_a_command() {
@@ -166,12 +200,18 @@ fn a_stop_names_its_signal_and_its_sender_or_the_debugger() {
             command: Some("pkill -STOP app".to_owned()),
             ..ended(None, vec![ancestor("backup.sh", 4711, None)])
         };
-        let thread = Box::new(sender);
+        let thread = Some(Box::new(sender));
         notes(&[RowNote::StoppedBy { signal, thread }]).expect("a note")
     };
-    let sender = "PID 4712, TID 4713, SCHED_FIFO 91, started by backup.sh (TID 4711): pkill -STOP app \
+    let sender = "PID 4713, SCHED_FIFO 91, started by backup.sh (TID 4711): pkill -STOP app \
                   (ended)";
     assert_eq!(stop(Some(19)), format!("SIGSTOP by pkill, {sender}"));
     assert_eq!(stop(Some(20)), format!("SIGTSTP by pkill, {sender}"));
     assert_eq!(stop(None), format!("traced by pkill, {sender}"));
+    let by_terminal = RowNote::StoppedBy {
+        signal: Some(20),
+        thread: None,
+    };
+    let said = notes(&[by_terminal]);
+    assert_eq!(said.as_deref(), Some("SIGTSTP by the terminal"));
 }

@@ -79,6 +79,11 @@ fn named(thread: &Task, window: &Window) -> Culprit {
     }
 }
 
+/// Whether a terminal sends this signal: then no thread does.
+fn is_of_terminal(signal: i32) -> bool {
+    matches!(signal, libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU)
+}
+
 /// Adds to the rows of a stop who stopped the probe.
 pub(super) fn add_stoppers(rows: &mut [BillRow], window: &Window, events: &[&Event]) {
     for row in rows {
@@ -88,18 +93,16 @@ pub(super) fn add_stoppers(rows: &mut [BillRow], window: &Window, events: &[&Eve
             _ => continue,
         };
         for event in events.iter().filter(|it| it.at_ns <= window.woken_ns) {
-            if let Kind::Stop {
-                tid,
-                signal,
-                by: Some(by),
-            } = &event.kind
+            if let Kind::Stop { tid, signal, by } = &event.kind
                 && *tid == window.probe.tid
                 && signal.is_some() == of_signal
+                && (by.is_some() || signal.is_some_and(is_of_terminal))
                 && row.notes.len() < Culprit::MOST
             {
+                let by = by.as_ref().map(|by| Box::new(named(by, window)));
                 let note = RowNote::StoppedBy {
                     signal: *signal,
-                    thread: Box::new(named(by, window)),
+                    thread: by,
                 };
                 if !row.notes.contains(&note) {
                     row.notes.push(note);

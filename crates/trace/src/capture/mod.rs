@@ -27,6 +27,7 @@ pub mod slot;
 pub mod smi;
 pub mod stacks;
 pub mod stalls;
+mod stops;
 pub mod symbols;
 pub mod unavailable;
 mod used;
@@ -51,7 +52,7 @@ use self::stacks::Stacks;
 use self::symbols::Symbols;
 pub use self::unavailable::Unavailable;
 use crate::attribute::event::{Event, Interrupted, Kind, Task, Window};
-use crate::attribute::{self, groups};
+use crate::attribute::groups;
 use punctual_record::explanation::{Instants, NoKernelNames, NotSeen};
 
 /// What to record.
@@ -329,7 +330,8 @@ impl Capture {
             .or_else(|| self.armed(at, tid, due_ns));
         let begin_ns = slots.first().map_or(due_ns, Slot::at_ns);
         let left = self.sleep_state_before(at, tid, begin_ns);
-        slots.extend(self.stop_before(at, tid, begin_ns, left));
+        let stop = stops::stop_before(self.lanes_of(at), &slots, tid, begin_ns, left);
+        slots.extend(stop);
         self.add_senders(&mut slots);
         let mut events = self.events_of(&slots, stolen, timer, (due_ns, woken_ns));
         events.extend(self.left_for(cpu, due_ns, woken_ns));
@@ -450,10 +452,7 @@ impl Capture {
     /// Whether the start of a wake-up's window is no longer kept.
     #[must_use]
     pub fn has_forgotten(&self, at: WakeUpPlace, due_ns: u64) -> bool {
-        let mut lanes = self.options.cpus.iter().zip(&self.histories);
-        lanes.any(|(cpu, history)| {
-            (*cpu == at.running || *cpu == at.waking) && history.has_forgotten(due_ns)
-        })
+        self.lanes_of(at).any(|it| it.has_forgotten(due_ns))
     }
 
     /// Whether a timer's callback replenishes the time of control groups, on any CPU.
@@ -469,30 +468,23 @@ impl Capture {
         })
     }
 
-    /// Who stopped a target that was stopped already when its window begins.
-    fn stop_before(&self, at: WakeUpPlace, tid: u32, ns: u64, left: Option<u64>) -> Option<Slot> {
-        left.filter(|state| attribute::is_stopped(*state))?;
-        self.last_before(at, ns.saturating_sub(1), |slot| {
-            slot.kind() == kind::STOP && slot.a() as u32 == tid
-        })
-    }
-
     /// The last event before an instant that satisfies a condition, where a wake-up took place.
     fn last_before(&self, at: WakeUpPlace, ns: u64, is: impl Fn(&Slot) -> bool) -> Option<Slot> {
+        let last = self.lanes_of(at).filter_map(|it| it.last_before(ns, &is));
+        last.max_by_key(|slot| slot.at_ns()).copied()
+    }
+
+    /// The events of the CPUs where a wake-up took place.
+    fn lanes_of(&self, at: WakeUpPlace) -> impl Iterator<Item = &History> {
         let lanes = self.options.cpus.iter().zip(&self.histories);
-        lanes
-            .filter(|(cpu, _)| **cpu == at.running || **cpu == at.waking)
-            .filter_map(|(_, history)| history.last_before(ns, &is))
-            .max_by_key(|slot| slot.at_ns())
-            .copied()
+        let here = lanes.filter(move |(cpu, _)| **cpu == at.running || **cpu == at.waking);
+        here.map(|(_, history)| history)
     }
 
     /// The state in which a target slept already when its window begins.
     fn sleep_state_before(&self, at: WakeUpPlace, tid: u32, begin_ns: u64) -> Option<u64> {
-        let lanes = self.options.cpus.iter().zip(&self.histories);
-        let left = lanes
-            .filter(|(cpu, _)| **cpu == at.running || **cpu == at.waking)
-            .filter_map(|(_, history)| history.left_cpu_at(tid, begin_ns.saturating_sub(1)));
+        let (lanes, before_ns) = (self.lanes_of(at), begin_ns.saturating_sub(1));
+        let left = lanes.filter_map(|it| it.left_cpu_at(tid, before_ns));
         left.max().map(|(_, state)| state)
     }
 

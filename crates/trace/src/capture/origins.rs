@@ -14,7 +14,8 @@ pub(super) const THREADS: usize = 4096;
 /// Words of each.
 pub(super) const WORDS: usize = COMMAND + COMMAND_WORDS + GROUPS * GROUP_WORDS;
 /// Where its parts begin, and their lengths, in words.
-const ANCESTORS: usize = 3;
+pub(super) const SINCE: usize = 3;
+const ANCESTORS: usize = 4;
 const ANCESTOR_WORDS: usize = 3;
 const COMMAND: usize = ANCESTORS + Culprit::PARENTS * ANCESTOR_WORDS;
 const COMMAND_WORDS: usize = 16;
@@ -37,6 +38,8 @@ fn decode(words: &[u64], tid: u32, until_ns: u64) -> Option<Origin> {
         name: text(&words[1..]),
         start: None,
     });
+    // What it executed later is another program, which can have moved it first.
+    let is_later = words[SINCE] > until_ns;
     let command = match (numbers >> 32) as u32 & OF_KERNEL {
         0 => Some(arguments(command)).filter(|command| !command.is_empty()),
         _ => Some(String::new()),
@@ -44,8 +47,8 @@ fn decode(words: &[u64], tid: u32, until_ns: u64) -> Option<Origin> {
     Some(Origin {
         pid: numbers as u32,
         parents: parents.take_while(|it| it.tid.is_some()).collect(),
-        command,
-        group: path(groups),
+        command: command.filter(|_| !is_later),
+        group: path(groups).filter(|_| !is_later),
     })
 }
 
@@ -99,11 +102,12 @@ mod tests {
 
     impl Memory {
         fn new(tid: u64, start_ns: u64, pid: u32, flags: u32) -> Self {
-            let mut memory = Self(vec![0; 1016]);
+            let mut memory = Self(vec![0; 1024]);
             memory.put(0, &tid.to_ne_bytes());
             memory.put(8, &start_ns.to_ne_bytes());
             memory.put(16, &pid.to_ne_bytes());
             memory.put(20, &flags.to_ne_bytes());
+            memory.put(24, &start_ns.to_ne_bytes());
             memory
         }
 
@@ -120,14 +124,14 @@ mod tests {
     }
 
     fn gzip() -> Memory {
-        let mut memory = Memory::new(4713, 1_000, 4712, 0);
-        memory.put(24, &4711_u64.to_ne_bytes());
-        memory.put(32, b"backup.sh\0");
-        memory.put(48, &812_u64.to_ne_bytes());
-        memory.put(56, b"cron\0");
-        memory.put(120, b"gzip\0-9\0a file\0");
-        memory.put(248, b"backup.service\0");
-        memory.put(248 + 96, b"system.slice\0");
+        let mut memory = Memory::new(4713, 1_000, 4713, 0);
+        memory.put(32, &4711_u64.to_ne_bytes());
+        memory.put(40, b"backup.sh\0");
+        memory.put(56, &812_u64.to_ne_bytes());
+        memory.put(64, b"cron\0");
+        memory.put(128, b"gzip\0-9\0a file\0");
+        memory.put(256, b"backup.service\0");
+        memory.put(256 + 96, b"system.slice\0");
         memory
     }
 
@@ -144,7 +148,7 @@ mod tests {
         let words = gzip().words();
         assert_eq!(words.len(), WORDS);
         let expected = Origin {
-            pid: 4712,
+            pid: 4713,
             parents: vec![ancestor(4711, "backup.sh"), ancestor(812, "cron")],
             command: Some("gzip -9 a file".to_owned()),
             group: Some("/system.slice/backup.service".to_owned()),
@@ -160,8 +164,8 @@ mod tests {
     #[test]
     fn a_kernel_thread_has_an_empty_command_line_and_a_root_group_no_path() {
         let mut memory = Memory::new(90, 5, 90, 0x20_8040);
-        memory.put(24, &2_u64.to_ne_bytes());
-        memory.put(32, b"kthreadd\0");
+        memory.put(32, &2_u64.to_ne_bytes());
+        memory.put(40, b"kthreadd\0");
         let expected = Origin {
             pid: 90,
             parents: vec![ancestor(2, "kthreadd")],
@@ -177,10 +181,23 @@ mod tests {
     #[test]
     fn texts_that_fill_their_place_end_there() {
         let mut memory = gzip();
-        memory.put(120, &[b'x'; 128]);
-        (0..8).for_each(|level| memory.put(248 + 96 * level, b"g\0"));
+        memory.put(128, &[b'x'; 128]);
+        (0..8).for_each(|level| memory.put(256 + 96 * level, b"g\0"));
         let origin = decode(&memory.words(), 4713, 1_000).unwrap();
         assert_eq!(origin.command.as_deref(), Some(&*"x".repeat(128)));
         assert_eq!(origin.group.as_deref(), Some("/…/g/g/g/g/g/g/g/g"));
+    }
+
+    /// A shell's child that was in the way before it executed the program.
+    #[test]
+    fn a_program_that_was_executed_later_is_left_out() {
+        let mut memory = gzip();
+        memory.put(24, &2_000_u64.to_ne_bytes());
+        let of = |until_ns| decode(&memory.words(), 4713, until_ns).unwrap();
+        let (before, then) = (of(1_999), of(2_000));
+        assert_eq!((before.command, before.group), (None, None));
+        assert_eq!((before.pid, &before.parents), (4713, &then.parents));
+        assert_eq!(then.command.as_deref(), Some("gzip -9 a file"));
+        assert!(then.group.is_some());
     }
 }

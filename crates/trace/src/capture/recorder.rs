@@ -259,13 +259,14 @@ impl Recorder {
     pub fn origin(&self, tid: u32) -> Vec<u64> {
         let at = tid as usize % origins::THREADS * origins::WORDS;
         let kept = self.origins.words().get(at..at + origins::WORDS);
-        let words = || {
-            kept.into_iter()
-                .flatten()
-                .map(|it| it.load(Ordering::Acquire))
+        let kept = kept.unwrap_or_default();
+        let copy: Vec<u64> = kept.iter().map(|it| it.load(Ordering::Acquire)).collect();
+        // Another program that it executed has a later time.
+        let is_same = |at: usize| {
+            let now = kept.get(at).map(|it| it.load(Ordering::Acquire));
+            now == copy.get(at).copied()
         };
-        let copy: Vec<u64> = words().collect();
-        let is_whole = words().next() == copy.first().copied();
+        let is_whole = is_same(0) && is_same(origins::SINCE);
         if is_whole { copy } else { Vec::new() }
     }
 

@@ -23,7 +23,7 @@ fn ancestor(name: &str, tid: u32) -> Ancestor {
 
 fn origin() -> Origin {
     Origin {
-        pid: 4712,
+        pid: 4713,
         parents: vec![ancestor("backup.sh", 4711), ancestor("cron", 812)],
         command: Some("gzip -9 a".to_owned()),
         group: Some("/system.slice/backup.service".to_owned()),
@@ -37,7 +37,7 @@ fn culprit(ns: u64) -> Culprit {
         tid: 4713,
         policy: "SCHED_FIFO".to_owned(),
         priority: 91,
-        pid: Some(4712),
+        pid: Some(4713),
         command: Some("gzip -9 a".to_owned()),
         group: Some("/system.slice/backup.service".to_owned()),
         parents: vec![ancestor("backup.sh", 4711), ancestor("cron", 812)],
@@ -104,7 +104,7 @@ fn senders_and_wakers_have_their_descent_too() {
     let named = |by: &Culprit| (by.name.clone(), by.parents.len(), by.pid);
     assert_eq!(
         named(&sender.by[0]),
-        (Some("gzip".to_owned()), 2, Some(4712))
+        (Some("gzip".to_owned()), 2, Some(4713))
     );
     let mut made = asleep(&gzip(), 100_000);
     made.at(

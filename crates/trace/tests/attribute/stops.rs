@@ -142,7 +142,7 @@ fn a_stop_names_the_sender_of_its_signal_or_the_debugger() {
             let stop = Kind::Stop {
                 tid: *tid,
                 signal: *signal,
-                by: Some(task(4711, name, 120, 0)),
+                by: Some(task(4711, name, 120, 0)).filter(|by| !by.name.is_empty()),
             };
             made.at(*at, stop);
         }
@@ -154,7 +154,9 @@ fn a_stop_names_the_sender_of_its_signal_or_the_debugger() {
         let row = rows.next().expect("a stop");
         assert_eq!((row.ns, rows.next()), (200_000, None));
         let notes = row.notes.into_iter().map(|note| match note {
-            RowNote::StoppedBy { signal, thread } => (signal, thread.name.unwrap_or_default()),
+            RowNote::StoppedBy { signal, thread } => {
+                (signal, thread.and_then(|it| it.name).unwrap_or_default())
+            }
             note => panic!("{note:?}"),
         });
         notes.collect::<Vec<_>>()
@@ -169,6 +171,9 @@ fn a_stop_names_the_sender_of_its_signal_or_the_debugger() {
     assert_eq!(notes(STOPPED, &stops), [(Some(19), "pkill".to_owned())]);
     assert_eq!(notes(0x108, &stops), [(None, "gdb".to_owned())]);
     assert_eq!(notes(STOPPED, &stops[1..3]), []);
+    // Ctrl-Z: the terminal sends it. Who sent SIGSTOP instead is not known.
+    let unsent = [(-400_000, 100, Some(20), ""), (-390_000, 100, Some(19), "")];
+    assert_eq!(notes(STOPPED, &unsent), [(Some(20), String::new())]);
 }
 
 /// While it is stopped none of its timers runs: what interrupts do then isn't delayed by it.

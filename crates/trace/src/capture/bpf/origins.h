@@ -23,6 +23,7 @@ struct origin {
 	u64 start_ns;
 	u32 pid;
 	u32 flags;
+	u64 since_ns; /* when it was described: it may have executed another program since */
 	struct ancestor ancestors[ANCESTORS]; /* the nearest first */
 	char command[COMMAND];                /* each argument ends with a zero */
 	char groups[GROUPS][GROUP_NAME];      /* names of the control groups, the innermost first */
@@ -76,24 +77,26 @@ static ALWAYS_INLINE void read_groups(struct origin *origin, struct task_struct 
 	}
 }
 
-static ALWAYS_INLINE void read_ancestors(struct origin *origin, struct task_struct *task)
+/* From its creator on. */
+static ALWAYS_INLINE void read_ancestors(struct origin *origin, struct task_struct *at)
 {
-	struct task_struct *at = task;
 #pragma unroll
 	for (int level = 0; level < ANCESTORS; level++) {
 		struct task_struct *parent = 0;
 		u32 tid = 0;
-		read_kernel(&parent, &at->real_parent);
-		if (parent)
-			read_kernel(&tid, &parent->pid);
+		if (at) {
+			read_kernel(&tid, &at->pid);
+			read_kernel(&parent, &at->real_parent);
+			bpf_probe_read_kernel_str(origin->ancestors[level].name, sizeof(origin->ancestors[level].name), &at->comm);
+		}
 		origin->ancestors[level].tid = tid;
-		bpf_probe_read_kernel_str(origin->ancestors[level].name, sizeof(origin->ancestors[level].name), &parent->comm);
 		at = parent;
 	}
 }
 
-/* Describes a thread. The current one has its command line: as it begins it is its creator's. */
-static ALWAYS_INLINE void describe(struct task_struct *task, int begins)
+/* Describes a thread. The current one has its command line: as it begins it is its creator's. The parent
+ * of a thread that is no process of its own is that of its process: no creator. */
+static ALWAYS_INLINE void describe(struct task_struct *task, struct task_struct *creator)
 {
 	u32 tid = task->pid, index = tid % ORIGINS;
 	struct origin *origin = bpf_map_lookup_elem(&origins, &index);
@@ -101,14 +104,17 @@ static ALWAYS_INLINE void describe(struct task_struct *task, int begins)
 		return;
 	u64 start_ns = task->start_time;
 	/* Its parent may have ended since it began, and init has taken the place of that. */
-	int is_new = begins || origin->tid != tid || origin->start_ns != start_ns;
+	int is_new = creator || origin->tid != tid || origin->start_ns != start_ns;
 	*(volatile u64 *)&origin->tid = 0;
 	asm volatile("" ::: "memory");
 	origin->start_ns = start_ns;
 	origin->pid = task->tgid;
 	origin->flags = task->flags;
+	origin->since_ns = bpf_ktime_get_ns();
+	if (!creator)
+		read_kernel(&creator, &task->real_parent);
 	if (is_new)
-		read_ancestors(origin, task);
+		read_ancestors(origin, creator);
 	read_groups(origin, task);
 	__builtin_memset(origin->command, 0, COMMAND);
 	struct task_struct *current = bpf_get_current_task_btf();
@@ -129,7 +135,7 @@ static ALWAYS_INLINE void describe(struct task_struct *task, int begins)
 
 ON(sched_process_fork)
 {
-	describe((struct task_struct *)args[1], 1);
+	describe((struct task_struct *)args[1], (struct task_struct *)args[0]);
 	return 0;
 }
 

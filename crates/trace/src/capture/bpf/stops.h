@@ -12,7 +12,7 @@ enum { STATE_STOPPED = 4, STATE_TRACED = 8 };
 
 /* The last stop signal for each process, as a slot: its number in a, who sent it in b, c and name, the
  * signal in d. A later process with the same remainder replaces an earlier one. */
-#define STOPS 64
+#define STOPS 1024
 struct {
 	MAP_UINT(type, MAP_ARRAY);
 	MAP_UINT(max_entries, STOPS);
@@ -39,8 +39,13 @@ ON(signal_generate)
 	u32 pid = task->tgid, index = pid % STOPS, cpu = bpf_get_smp_processor_id();
 	struct slot *stop = bpf_map_lookup_elem(&stops, &index);
 	struct lane *own = lane_of(cpu);
-	if (stop && own)
-		fill_stop(stop, pid, signal, in_interrupt(own, cpu) ? 0 : bpf_get_current_task_btf());
+	if (!stop || !own)
+		return 0;
+	struct task_struct *by = bpf_get_current_task_btf();
+	/* A worker hands on what a terminal received. */
+	if (in_interrupt(own, cpu) || by->flags & FLAG_OF_KERNEL)
+		by = 0;
+	fill_stop(stop, pid, signal, by);
 	return 0;
 }
 
