@@ -211,13 +211,15 @@ impl Recording {
     /// of the worst are too many, the least of these wake-ups too.
     fn make_room(&mut self) {
         self.events.sort_by_key(|event| event.at_ns);
+        let switches = wakeups::switches(&self.events);
+        let first = EVENTS - LAST_EVENTS;
         let mut is_needed = vec![false; EVENTS];
-        is_needed[EVENTS - LAST_EVENTS..].fill(true);
+        is_needed[first..].fill(true);
+        wakeups::last_before(&switches, first).for_each(|index| is_needed[index] = true);
         let settled = &self.events[EVENTS - wakeups::EVENTS];
         self.wakers.settle(settled.at_ns);
         let found = &mut self.wakers.found;
         found.keep_worst(BILLS);
-        let switches = wakeups::switches(&self.events);
         let mut room = WORST_EVENTS;
         let has_room = |wake_up: &&WakeUp| {
             let mut needed: Vec<usize> = wake_up.needs(&self.events, &switches).collect();

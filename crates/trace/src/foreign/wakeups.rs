@@ -90,12 +90,7 @@ impl WakeUp {
         switches: &Switches,
     ) -> impl Iterator<Item = usize> {
         let range = self.range(events);
-        let before = switches.values().filter_map(move |of_cpu| {
-            let count = of_cpu.partition_point(|index| *index < range.start);
-            let last = *of_cpu.get(count.checked_sub(1)?)?;
-            (range.start - last <= EVENTS).then_some(last)
-        });
-        before.chain(self.range(events))
+        last_before(switches, range.start).chain(range)
     }
 
     /// What was recorded around it.
@@ -166,6 +161,14 @@ pub(super) fn switches(events: &[Event]) -> Switches {
         }
     }
     switches
+}
+
+/// Each CPU's last context switch before a place, however long before: that thread runs there.
+pub(super) fn last_before(switches: &Switches, place: usize) -> impl Iterator<Item = usize> {
+    switches.values().filter_map(move |of_cpu| {
+        let count = of_cpu.partition_point(|index| *index < place);
+        of_cpu.get(count.checked_sub(1)?).copied()
+    })
 }
 
 /// State while a recording is read.
