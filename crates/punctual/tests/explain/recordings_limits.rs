@@ -55,6 +55,17 @@ fn only_a_thousand_wake_ups_are_kept_and_the_others_counted() {
         let line = |n| format!("t-9 [0] 1.{n:09}: #{n} context thread timer_latency {n} ns\n");
         let recording = read((1..=last).map(line));
         let first = recording.wake_ups[0].latency_ns();
+        let latencies = &recording.latencies[&0];
+        // Beyond so many they are rounded, but all are counted, and the extremes are exact.
+        assert!(latencies.len() <= 1 << 16);
+        assert_eq!(latencies.values().sum::<u64>(), last);
+        let below = latencies.range(..1 << 19).map(|(_, times)| times);
+        assert_eq!(below.sum::<u64>(), last.min((1 << 19) - 1));
+        let ends = latencies.first_key_value().zip(latencies.last_key_value());
+        assert_eq!(
+            ends.map(|((min, _), (max, _))| (*min, *max)),
+            Some((1, last))
+        );
         (recording.wake_ups.len(), first, without_bill(&recording))
     };
     assert_eq!(timerlat(1_000), (1_000, 1, None));

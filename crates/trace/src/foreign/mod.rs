@@ -44,7 +44,8 @@ pub struct Recording {
     pub events: Vec<Event>,
     /// Wake-ups whose latency the recording states or implies, by time: the worst, at most [`BILLS`].
     pub wake_ups: Vec<WakeUp>,
-    /// How often each latency occurred on each CPU, in ns, of all wake-ups.
+    /// How often each latency occurred on each CPU, in ns, of all wake-ups: rounded, if they are too
+    /// many.
     pub latencies: BTreeMap<u32, BTreeMap<u64, u64>>,
     /// Wake-ups of real-time threads that the filter leaves out.
     pub left_out: u64,
