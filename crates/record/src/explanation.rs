@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use cause::{Cause, EARLIER_TIMER, Meanwhile, SLEPT_EARLIER, general_name, softirq_name};
 pub(super) use check::check;
-pub(crate) use check::picture as check_picture;
+pub(crate) use check::{ancestors as check_ancestors, picture as check_picture};
 pub use culprit::{Ancestor, Culprit};
 pub use limit::{GroupLimit, GroupThrottling, Keeper, OrdinaryTime, RT_RUNTIME};
 pub use not_seen::{NoBlockedStacks, NoKernelNames, NotSeen, RecordedEvents};

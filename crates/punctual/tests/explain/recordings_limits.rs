@@ -4,8 +4,9 @@ use std::io::{BufReader, Read};
 
 use crate::recordings_odd::{late, late_turn, one_line, place};
 use punctual_record::explanation::NotSeen;
+use punctual_trace::attribute::event::Kind;
 use punctual_trace::attribute::{self, Cause};
-use punctual_trace::foreign::{BILLS, Recording, ThreadFilter};
+use punctual_trace::foreign::{BILLS, Recording, ThreadFilter, WakeUp};
 
 /// A long text, made while it is read.
 struct Text<I> {
@@ -54,6 +55,17 @@ fn only_a_thousand_wake_ups_are_kept_and_the_others_counted() {
         let line = |n| format!("t-9 [0] 1.{n:09}: #{n} context thread timer_latency {n} ns\n");
         let recording = read((1..=last).map(line));
         let first = recording.wake_ups[0].latency_ns();
+        let latencies = &recording.latencies[&0];
+        // Beyond so many they are rounded, but all are counted, and the extremes are exact.
+        assert!(latencies.len() <= 1 << 16);
+        assert_eq!(latencies.values().sum::<u64>(), last);
+        let below = latencies.range(..1 << 19).map(|(_, times)| times);
+        assert_eq!(below.sum::<u64>(), last.min((1 << 19) - 1));
+        let ends = latencies.first_key_value().zip(latencies.last_key_value());
+        assert_eq!(
+            ends.map(|((min, _), (max, _))| (*min, *max)),
+            Some((1, last))
+        );
         (recording.wake_ups.len(), first, without_bill(&recording))
     };
     assert_eq!(timerlat(1_000), (1_000, 1, None));
@@ -118,6 +130,47 @@ fn if_the_worst_need_too_many_events_fewer_of_the_worst_are_kept() {
             assert!((100_000..100_010).contains(&events), "{events}");
         }
     }
+}
+
+/// Which thread runs as a window begins is told by a switch long before it, when other events are
+/// dropped too: neither nothing nor the thread of an older switch.
+#[test]
+fn the_thread_that_runs_since_long_before_a_window_is_known() {
+    let time = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+    let switch = move |us, from: &str, to: &str| {
+        let tid = |name: &str| name.as_bytes()[0];
+        format!(
+            " x-9 [001] d..2. {}: sched_switch: prev_comm={from} prev_pid={} prev_prio=49 \
+             prev_state=S ==> next_comm={to} next_pid={} next_prio=49\n",
+            time(us),
+            tid(from),
+            tid(to)
+        )
+    };
+    let late = move |us, over: &str| {
+        let tid = b'l';
+        let waking = format!(
+            " x-9 [001] d..2. {}: sched_waking: comm=late pid={tid} prio=49 target_cpu=001\n",
+            time(us)
+        );
+        waking + &switch(us + 1_000, over, "late") + &switch(us + 1_050, "late", over)
+    };
+    let fill = move |from: u64, to| {
+        let event = |us| format!(" x-9 [001] d..2. {us}: irq_handler_exit: irq=7 ret=handled\n");
+        (from..to).map(move |us| event(time(us)))
+    };
+    let begin = late(1_000_000, "first") + &switch(1_100_000, "first", "second");
+    let middle = late(1_400_000, "second") + &switch(1_500_000, "second", "third");
+    let parts = [begin].into_iter().chain(fill(1_200_000, 1_400_000));
+    let parts = parts.chain([middle]).chain(fill(1_600_000, 2_600_000));
+    let recording = read(parts.chain([late(2_600_000, "third")]));
+    assert!(recording.events.len() <= 1 << 19, "nothing was dropped");
+    let running = |wake_up: &WakeUp| match &wake_up.window(&recording).events[0].kind {
+        Kind::Switch { to, .. } => Some(to.name.clone()),
+        _ => None,
+    };
+    let running: Vec<_> = recording.wake_ups.iter().map(running).collect();
+    assert_eq!(running, [None, Some("second".into()), Some("third".into())]);
 }
 
 #[test]

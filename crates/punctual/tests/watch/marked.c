@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "known.h"
@@ -28,7 +30,7 @@ __asm__(".pushsection .text\n.globl privileged\n.type privileged, @function\n"
 	"privileged: hlt\nret\n.size privileged, .-privileged\n.popsection\n");
 
 static const long long MS = 1000000;
-static long rounds = 100, leaps, ordinary, brief, nested;
+static long rounds = 100, leaps, ordinary, brief, nested, coroutines;
 static atomic_int first_tid, guarded;
 static int start[2];
 
@@ -95,6 +97,30 @@ MARKED void deeper(void)
 	room[0] = 1;
 	maybe_leap(0);
 	room[1] = room[0];
+}
+
+static ucontext_t inside, outside;
+
+/* Calls itself, and the innermost call never returns; below 0 it only returns. */
+MARKED void suspend(long more)
+{
+	busy(1000);
+	if (more > 0)
+		suspend(more - 1);
+	else if (!more)
+		swapcontext(&inside, &outside);
+	__asm__ volatile("");
+}
+
+static void cancelled(void)
+{
+	suspend(7);
+}
+
+static void completed(void)
+{
+	for (long n = 0; n < coroutines; n++)
+		suspend(-1);
 }
 
 static void scheduled(int policy, int priority)
@@ -174,6 +200,30 @@ static void *run_nested(void *nothing)
 	return nothing;
 }
 
+enum { ROOM = 64 << 10, APART = 16 << 20 };
+
+static void run_on(char *stack, void (*function)(void))
+{
+	getcontext(&inside);
+	inside.uc_stack.ss_sp = stack;
+	inside.uc_stack.ss_size = ROOM;
+	inside.uc_link = &outside;
+	makecontext(&inside, function, 0);
+	swapcontext(&outside, &inside);
+}
+
+static void *run_coroutines(void *nothing)
+{
+	char *stacks = mmap(NULL, APART + ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (stacks == MAP_FAILED)
+		fail("mmap");
+	pthread_setname_np(pthread_self(), "rt-coroutine");
+	scheduled(SCHED_FIFO, 40);
+	run_on(stacks + APART, cancelled);
+	run_on(stacks, completed);
+	return nothing;
+}
+
 int main(int count, char **words)
 {
 	pthread_t one, two, other;
@@ -190,6 +240,8 @@ int main(int count, char **words)
 			brief = value;
 		else if (!strcmp(words[at], "nested"))
 			nested = value;
+		else if (!strcmp(words[at], "coroutines"))
+			coroutines = value;
 		else
 			return 64;
 	}
@@ -218,6 +270,10 @@ int main(int count, char **words)
 	}
 	if (nested) {
 		pthread_create(&other, NULL, run_nested, NULL);
+		pthread_join(other, NULL);
+	}
+	if (coroutines) {
+		pthread_create(&other, NULL, run_coroutines, NULL);
 		pthread_join(other, NULL);
 	}
 	for (long n = 0; n < brief; n++) {

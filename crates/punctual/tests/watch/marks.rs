@@ -388,6 +388,17 @@ fn calls_that_are_nested_too_deep_leave_the_outer_ones_measured() {
     assert!(sentence.contains("20 passes of nest()"), "{sentence}");
 }
 
+/// Eight calls on the stack of a cancelled coroutine, which is above the one that the thread goes on with.
+#[test]
+fn calls_that_a_cancelled_coroutine_left_hide_no_later_ones() {
+    needed!();
+    let flags = ["--mark", "suspend()", "--mark-max", "suspend()=1h"];
+    let (_, run, _) = judged(&["rounds", "1", "coroutines", "10"], &flags);
+    let calls = thread(mark(&run, "suspend()"), "rt-coroutine");
+    assert_eq!((calls.count, calls.lengths.count), (10, 10), "{calls:?}");
+    assert_eq!((calls.unfinished, calls.unmatched), (8, 0), "{calls:?}");
+}
+
 #[test]
 fn a_limited_mark_with_a_call_that_never_returns_is_no_pass() {
     needed!();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Bill, Culprit, Doing, Explanation, Picture, Wait};
+use super::{Bill, Culprit, Doing, Explanation, Picture, RowNote, Wait, WaitRow};
 use crate::bounds::{Broken, Extent, at_most, broken, ensure, histogram};
 
 pub fn check(explanation: &Explanation, extent: &Extent) -> Result<(), Broken> {
@@ -40,8 +40,20 @@ pub fn check(explanation: &Explanation, extent: &Extent) -> Result<(), Broken> {
     Ok(())
 }
 
+/// Refuses threads with more ancestors than are named.
+pub(crate) fn ancestors<'a>(
+    threads: impl Iterator<Item = &'a Culprit>,
+    place: &str,
+) -> Result<(), Broken> {
+    let most = threads.map(|thread| thread.parents.len()).max();
+    let place = format!("{place}: parents");
+    at_most(most.unwrap_or(0), Culprit::PARENTS, place)
+}
+
 fn wait(wait: &Wait, place: &str, extent: &Extent) -> Result<(), Broken> {
     at_most(wait.rows.len(), Wait::ROWS, format!("{place}.rows"))?;
+    let of_rows = wait.rows.iter().flat_map(WaitRow::threads);
+    ancestors(of_rows.chain([&wait.thread]), place)?;
     let sum: u128 = wait.rows.iter().map(|row| u128::from(row.ns)).sum();
     ensure(
         sum == u128::from(wait.wait_ns),
@@ -193,9 +205,8 @@ fn bill(bill: &Bill, place: &str) -> Result<(), Broken> {
             format!("{place}.stack"),
         )?;
         at_most(row.by.len(), Culprit::MOST, format!("{place}.by"))?;
-        let parents = row.by.iter().map(|by| by.parents.len());
-        let parents = parents.max().unwrap_or(0);
-        at_most(parents, Culprit::PARENTS, format!("{place}.by.parents"))?;
+        let noted = row.notes.iter().filter_map(RowNote::thread);
+        ancestors(row.by.iter().chain(noted), &place)?;
         at_most(
             row.notes.len(),
             Explanation::NOTES,

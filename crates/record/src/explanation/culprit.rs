@@ -120,9 +120,7 @@ impl Bill {
             let Some(known) = earlier.rows.iter().find(same) else {
                 continue;
             };
-            let is_of_thread = |note: &RowNote| {
-                matches!(note, RowNote::UsedUpBy { .. } | RowNote::StoppedBy { .. })
-            };
+            let is_of_thread = |note: &RowNote| note.thread().is_some();
             row.notes.retain(|note| !is_of_thread(note));
             let notes = known.notes.iter().filter(|note| is_of_thread(note));
             row.notes.extend(notes.cloned());

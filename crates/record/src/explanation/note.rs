@@ -140,7 +140,16 @@ pub enum RowNote {
 }
 
 impl RowNote {
-    /// The thread that it is about, to be looked up.
+    /// The thread that it is about.
+    #[must_use]
+    pub fn thread(&self) -> Option<&Culprit> {
+        match self {
+            Self::UsedUpBy { thread } | Self::StoppedBy { thread, .. } => Some(thread),
+            _ => None,
+        }
+    }
+
+    /// The same, to be looked up.
     pub fn thread_mut(&mut self) -> Option<&mut Culprit> {
         match self {
             Self::UsedUpBy { thread } => Some(thread),

@@ -116,6 +116,17 @@ pub struct WaitRow {
     pub doing: Doing,
 }
 
+impl WaitRow {
+    /// The threads of the row.
+    pub(crate) fn threads(&self) -> impl Iterator<Item = &Culprit> {
+        let behind = match &self.doing {
+            Doing::Ready { behind } => behind.as_ref(),
+            _ => None,
+        };
+        self.thread.iter().chain(behind)
+    }
+}
+
 /// What a thread did while another waited for it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::WatchedTask;
 use crate::bounds::{Broken, at_most, ensure};
-use crate::explanation::{Wait, WaitRow};
+use crate::explanation::{Wait, WaitRow, check_ancestors};
 
 /// A runtime with marks of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -194,6 +194,8 @@ pub(super) fn check(runtime: Option<&WatchedRuntime>, threads: usize) -> Result<
             "its parts don't sum to how late the tick was",
         )?;
         at_most(bill.rows.len(), Wait::ROWS, format!("{place}.rows"))?;
+        let threads = bill.rows.iter().flat_map(|it| it.row.threads());
+        check_ancestors(threads, &place)?;
         let rows = bill.rows.iter().map(|it| it.row.ns);
         let sum = rows.fold(0, u64::saturating_add);
         ensure(

@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use punctual_record::explanation::{
-    Cause, Explanation, MarkLabel, NoKernelNames, NotSeen, RowNote, SpanLabel, Stage, Wait,
+    Ancestor, Cause, Culprit, Explanation, MarkLabel, NoKernelNames, NotSeen, RowNote, SpanLabel,
+    Stage, Wait,
 };
 use punctual_record::*;
 use serde_json::{Value, json};
@@ -131,6 +132,14 @@ fn what_does_not_add_up_is_refused_with_its_place() {
     let too_many = Value::Array(vec![bills[0].clone(); Explanation::BILLS + 1]);
     let twice = json!({"stage": "interrupt", "cause": {"kind": "platform"}, "ns": 800});
     let deep = json!(vec!["f"; Explanation::FRAMES + 1]);
+    let descendant = Culprit {
+        parents: vec![Ancestor::default(); Culprit::PARENTS + 1],
+        ..Culprit::default()
+    };
+    let stopped = json!([{"kind": "stopped-by", "thread": descendant}]);
+    let used_up = json!([{"kind": "used-up-by", "thread": descendant}]);
+    let behind = json!({"kind": "ready", "behind": descendant});
+    let descendant = json!(descendant);
     for (pointer, value, place) in [
         ("/bills/0/rows/0/ns", json!(1), "bills[0].rows"),
         ("/bills/0/stages/0", json!(1), "bills[0].stages"),
@@ -139,6 +148,24 @@ fn what_does_not_add_up_is_refused_with_its_place() {
         ("/bills/1/rows/1", twice, "bills[1].rows[1]"),
         ("/bills", too_many, "bills"),
         ("/bills/0/rows/4/stack", deep, "stack"),
+        (
+            "/bills/0/rows/4/by/0",
+            descendant.clone(),
+            "bills[0].rows[4]: parents",
+        ),
+        (
+            "/bills/0/rows/4/notes",
+            stopped,
+            "bills[0].rows[4]: parents",
+        ),
+        (
+            "/bills/0/rows/4/notes",
+            used_up,
+            "bills[0].rows[4]: parents",
+        ),
+        ("/waits/0/thread", descendant.clone(), "waits[0]: parents"),
+        ("/waits/0/rows/1/thread", descendant, "waits[0]: parents"),
+        ("/waits/0/rows/2/doing", behind, "waits[0]: parents"),
         (
             "/bills/0/picture/spans/0/to_ns",
             json!(-300_000),

@@ -319,9 +319,18 @@ fn late_ticks_whose_parts_are_impossible_are_refused() {
     let run = serde_json::to_value(watched(1)).unwrap();
     let runtime = run.pointer("/watch/runtime").unwrap().clone();
     let of = |field: &str, count: usize| Value::Array(vec![runtime[field][0].clone(); count]);
+    let parents =
+        json!([{"name": "a"}, {"name": "b"}, {"name": "c"}, {"name": "d"}, {"name": "e"}]);
+    let mut descendant = runtime["bills"][0]["rows"][1]["row"]["thread"].clone();
+    descendant["parents"] = parents;
     refused(
         "/watch/runtime",
         &[
+            (
+                "/bills/0/rows/1/row/thread",
+                descendant,
+                "bills[0]: parents: 5 entries",
+            ),
             ("/ticks/0/held", json!(47), "ticks[0]: more held"),
             ("/ticks/0/late", json!(3_001), "ticks[0]: more held"),
             (

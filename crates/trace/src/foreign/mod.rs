@@ -44,7 +44,8 @@ pub struct Recording {
     pub events: Vec<Event>,
     /// Wake-ups whose latency the recording states or implies, by time: the worst, at most [`BILLS`].
     pub wake_ups: Vec<WakeUp>,
-    /// How often each latency occurred on each CPU, in ns, of all wake-ups.
+    /// How often each latency occurred on each CPU, in ns, of all wake-ups: rounded, if they are too
+    /// many.
     pub latencies: BTreeMap<u32, BTreeMap<u64, u64>>,
     /// Wake-ups of real-time threads that the filter leaves out.
     pub left_out: u64,
@@ -211,13 +212,15 @@ impl Recording {
     /// of the worst are too many, the least of these wake-ups too.
     fn make_room(&mut self) {
         self.events.sort_by_key(|event| event.at_ns);
+        let switches = wakeups::switches(&self.events);
+        let first = EVENTS - LAST_EVENTS;
         let mut is_needed = vec![false; EVENTS];
-        is_needed[EVENTS - LAST_EVENTS..].fill(true);
+        is_needed[first..].fill(true);
+        wakeups::last_before(&switches, first).for_each(|index| is_needed[index] = true);
         let settled = &self.events[EVENTS - wakeups::EVENTS];
         self.wakers.settle(settled.at_ns);
         let found = &mut self.wakers.found;
         found.keep_worst(BILLS);
-        let switches = wakeups::switches(&self.events);
         let mut room = WORST_EVENTS;
         let has_room = |wake_up: &&WakeUp| {
             let mut needed: Vec<usize> = wake_up.needs(&self.events, &switches).collect();

@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use punctual_stats::histogram::Histogram;
+
 use super::super::attribute::event::{Event, Kind, Task, Window};
 use super::lines::Timerlat;
 use super::{Recording, bounded};
@@ -90,12 +92,7 @@ impl WakeUp {
         switches: &Switches,
     ) -> impl Iterator<Item = usize> {
         let range = self.range(events);
-        let before = switches.values().filter_map(move |of_cpu| {
-            let count = of_cpu.partition_point(|index| *index < range.start);
-            let last = *of_cpu.get(count.checked_sub(1)?)?;
-            (range.start - last <= EVENTS).then_some(last)
-        });
-        before.chain(self.range(events))
+        last_before(switches, range.start).chain(range)
     }
 
     /// What was recorded around it.
@@ -166,6 +163,14 @@ pub(super) fn switches(events: &[Event]) -> Switches {
         }
     }
     switches
+}
+
+/// Each CPU's last context switch before a place, however long before: that thread runs there.
+pub(super) fn last_before(switches: &Switches, place: usize) -> impl Iterator<Item = usize> {
+    switches.values().filter_map(move |of_cpu| {
+        let count = of_cpu.partition_point(|index| *index < place);
+        of_cpu.get(count.checked_sub(1)?).copied()
+    })
 }
 
 /// State while a recording is read.
@@ -300,6 +305,22 @@ impl Wakers {
     }
 }
 
+/// Rounds latencies down to the buckets of a histogram, which are fewer than [`KNOWN`]; the lowest
+/// and the highest remain exact.
+fn round(latencies: &mut BTreeMap<u64, u64>) {
+    let highest = latencies.pop_last();
+    let lowest = latencies.first_key_value().map_or(0, |(ns, _)| *ns);
+    let mut histogram = Histogram::new();
+    for (ns, times) in &*latencies {
+        histogram.record_n(*ns, *times);
+    }
+    let buckets = histogram.buckets();
+    *latencies = buckets
+        .map(|bucket| (bucket.low_ns.max(lowest), bucket.count))
+        .chain(highest)
+        .collect();
+}
+
 /// The order by latency.
 type Rank = (Reverse<u64>, u64, u32);
 
@@ -310,7 +331,7 @@ pub(super) struct Found {
     pub(super) kept: Vec<WakeUp>,
     /// From this rank on none is kept.
     end: Option<Rank>,
-    /// How often each latency occurred on each CPU, in ns.
+    /// How often each latency occurred on each CPU, in ns: rounded, if they are too many.
     pub(super) latencies: BTreeMap<u32, BTreeMap<u64, u64>>,
     /// Those of threads that are not examined.
     pub(super) others: u64,
@@ -332,6 +353,9 @@ impl Found {
         }
         let on_cpu = self.latencies.entry(wake_up.cpu).or_default();
         *on_cpu.entry(wake_up.latency_ns()).or_default() += 1;
+        if on_cpu.len() > KNOWN {
+            round(on_cpu);
+        }
         if self.end.is_none_or(|end| wake_up.rank() < end) {
             self.kept.push(wake_up);
         }

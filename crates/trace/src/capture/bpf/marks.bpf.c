@@ -41,6 +41,8 @@ struct frame {
 };
 /* The deepest nesting of calls of one function that is recorded. The outer ones are kept: they take longest. */
 enum { DEEPEST = 8 };
+/* The usual limit of a stack: calls that are further apart are on different ones. */
+enum { STACK_LIMIT = 8 << 20 };
 
 struct key {
 	u32 tid;
@@ -130,6 +132,11 @@ static ALWAYS_INLINE void leave(struct passes *at, u64 sp)
 
 static ALWAYS_INLINE void begins(struct passes *at, u64 now_ns, u64 sp, struct went *now)
 {
+	/* Those that a cancelled coroutine has left on its own stack never return, and leave() can't tell. */
+	if (at->depth >= DEEPEST && frame_of(at, 0)->sp - sp > STACK_LIMIT) {
+		at->unfinished += at->depth;
+		at->depth = 0;
+	}
 	if (at->depth >= DEEPEST) {
 		at->unfinished++;
 		return;

@@ -361,14 +361,18 @@ ON(hrtimer_start)
 	if (!is_counted(task))
 		return 0;
 	thread->demoted_ns = 0;
-	continued(thread);
 	struct hrtimer *timer = (struct hrtimer *)args[0];
 	/* Stored and read back it is a number: the verifier allows no arithmetic on the pointer. */
 	lane->caught_ns = args[0];
 	u64 address = *(volatile u64 *)&lane->caught_ns;
+	int on_stack = address - (u64)task->stack < STACK_BYTES, of_program = is_of_program(timer);
+	/* The kernel arms others while the thread sleeps: in an interrupt over it, and in its name as it leaves its
+	 * CPU, for example a virtual timer of KVM on arm64. */
+	if (on_stack || of_program)
+		continued(thread);
 	u64 next_ns = timer->_softexpires - timer->base->offset;
 	u64 armed_as = call_of(task) | (args[1] & MODE_RELATIVE ? FOR_A_LENGTH : 0);
-	if (address - (u64)task->stack < STACK_BYTES) {
+	if (on_stack) {
 		/* A retry after a signal is for the same instant, and a wake-up that was not seen is counted as that. */
 		u64 due_ns = thread->own_due_ns;
 		if (due_ns && due_ns <= now_ns && due_ns != next_ns && !thread->unseen_before)
@@ -381,7 +385,7 @@ ON(hrtimer_start)
 	}
 	u32 call = armed_as & 0xffff;
 	/* The scheduler's: it arms its own as the thread goes to sleep. */
-	if (call == CALL_URING && timer_functions[URING_TIMER] && !is_of_program(timer))
+	if (call == CALL_URING && timer_functions[URING_TIMER] && !of_program)
 		return 0;
 	if (call == CALL_URING)
 		address = tid;
@@ -396,7 +400,7 @@ ON(hrtimer_start)
 	if (armed_as & REARMED)
 		repeats(thread, object, (u64)timer->function, address, lane, now_ns, cpu);
 	int passed = object->due_ns && object->due_ns <= now_ns && object->due_ns != next_ns;
-	if (passed && (object->wakes || is_of_program(timer)))
+	if (passed && (object->wakes || of_program))
 		passed_awake(thread, lane, now_ns, cpu, tid, object->due_ns, object->armed_ns, next_ns,
 			     (object->armed_as & FOR_A_LENGTH) | (armed_as & ~FOR_A_LENGTH) | (object->wakes ? 0 : UNSURE),
 			     (u32)(address >> 3) | 1);
