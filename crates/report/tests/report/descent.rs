@@ -73,6 +73,7 @@ fn a_bill_names_the_descent_of_what_had_ended() {
     assert!(said.contains(whole), "{said}");
     let lives = Culprit {
         ended: false,
+        start: Some(77),
         ..ended(unit, parents())
     };
     let said = line(lives);
