@@ -144,7 +144,8 @@ impl RowNote {
     #[must_use]
     pub fn thread(&self) -> Option<&Culprit> {
         match self {
-            Self::UsedUpBy { thread } | Self::StoppedBy { thread, .. } => Some(thread),
+            Self::UsedUpBy { thread } => Some(thread),
+            Self::StoppedBy { thread, .. } => thread.as_deref(),
             _ => None,
         }
     }
