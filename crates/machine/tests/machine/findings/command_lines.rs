@@ -215,11 +215,12 @@ impl Kernel {
                 with_boot.insert(0);
                 self.interrupts.as_ref() == Some(&with_boot) && cpus.is_disjoint(&apart)
             }
-            _ => self
-                .apart
-                .iter()
-                .flatten()
-                .any(|of_kind| cpus.is_subset(of_kind)),
+            // The CPU that the kernel boots on keeps its tick.
+            _ => {
+                let managed = self.apart[MANAGED].clone().unwrap_or_default();
+                let kinds = [self.isolated(), self.without_tick(), managed];
+                kinds.iter().any(|of_kind| cpus.is_subset(of_kind))
+            }
         };
         !self.refused
             && self.callbacks.windows(2).all(|it| it[0] == it[1])
