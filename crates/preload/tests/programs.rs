@@ -81,6 +81,17 @@ fn a_malloc_that_starts_threads_does_not_hang() {
     }
 }
 
+/// V8 discards pages of compiled code, which the kernel refuses where memory is locked.
+#[test]
+fn node_runs_with_locked_memory_where_it_compiles_nothing() {
+    need!(needs::root());
+    need!(needs::program("node"));
+    for how in ["stack=pool,lock", "stack=pool,lock=onfault"] {
+        let output = succeeds(&mut loaded(how, &["node", "--jitless", "-p", "6 * 7"]));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "42\n", "{how}");
+    }
+}
+
 /// A Java machine adds its own guards to its threads' stacks, and glibc caches such stacks for
 /// the next thread.
 #[test]
