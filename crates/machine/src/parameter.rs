@@ -45,7 +45,11 @@ impl CpuParameter {
             _ => None,
         };
         Self {
-            cpus: cpulist::numbers(&list.join(",")).ok(),
+            // The kernel takes a blank for a comma, but not within a range.
+            cpus: match value.contains(char::is_whitespace) {
+                true => None,
+                false => cpulist::numbers(&list.join(",")).ok(),
+            },
             files: kinds.iter().filter_map(file).collect(),
             kinds,
         }
@@ -96,7 +100,7 @@ mod tests {
             assert_eq!(read.cpus, Some(vec![2, 3]), "{name}={value}");
             assert_eq!(read.files, files, "{name}={value}");
         }
-        for value in ["1-N", "all", "domain,all", "2-3,domain"] {
+        for value in ["1-N", "all", "domain,all", "2-3,domain", "2- 3"] {
             let read = CpuParameter::parse("isolcpus", value);
             assert_eq!(read.cpus, None, "{value}");
         }

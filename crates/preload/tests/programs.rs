@@ -81,6 +81,24 @@ fn a_malloc_that_starts_threads_does_not_hang() {
     }
 }
 
+/// V8 discards pages, which the kernel refuses where memory is locked: docs/run.md says so.
+#[test]
+fn node_runs_on_our_stacks_and_aborts_with_locked_memory() {
+    need!(needs::root());
+    need!(needs::program("node"));
+    for how in ["stack=wrap", "stack=pool"] {
+        let output = succeeds(&mut loaded(how, &["node", "-p", "6 * 7"]));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "42\n", "{how}");
+    }
+    for how in ["stack=pool,lock", "stack=pool,lock=onfault"] {
+        let output = loaded(how, &["node", "-p", "6 * 7"])
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("Check failed: 0 == ret"), "{how}: {said}");
+    }
+}
+
 /// A Java machine adds its own guards to its threads' stacks, and glibc caches such stacks for
 /// the next thread.
 #[test]

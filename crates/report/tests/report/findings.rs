@@ -387,17 +387,21 @@ fn knob_command(priority: u32) -> String {
     check.findings[0].state = FindingState::Bad {
         fault: Fault::Above(10),
     };
-    let text = summary(&check, &Style::plain());
+    let style = Style {
+        width: 120,
+        ..Style::plain()
+    };
+    let text = summary(&check, &style);
     let line = text.lines().find_map(|line| line.split_once("all of it: "));
     line.expect("a command").1.to_owned()
 }
 
 #[test]
 fn the_command_of_a_knob_repeats_the_priority_that_was_named() {
-    assert_eq!(knob_command(80), "sudo punctual tune apply -a 2,3 swap");
+    assert_eq!(knob_command(80), "sudo punctual tune apply -a 2-3 swap");
     assert_eq!(
         knob_command(50),
-        "sudo punctual tune apply -a 2,3 -p 50 swap"
+        "sudo punctual tune apply -a 2-3 -p 50 swap"
     );
 }
 

@@ -111,6 +111,8 @@ struct Kernel {
     refused: bool,
     /// It took a parameter that no file shows.
     unshown: bool,
+    /// The CPU that it boots on keeps the tick that it was to lose.
+    boot_ticks: bool,
 }
 
 const DOMAIN: usize = 0;
@@ -168,7 +170,10 @@ impl Kernel {
             kinds.push(DOMAIN);
         }
         self.unshown |= kinds == [MANAGED];
-        list(rest).filter(|cpus| self.set_apart(cpus, &kinds))
+        let taken = list(rest).filter(|cpus| self.set_apart(cpus, &kinds));
+        let has_boot = taken.as_ref().is_some_and(|cpus| cpus.contains(&0));
+        self.boot_ticks |= has_boot && kinds.contains(&TICK);
+        taken
     }
 
     /// A second list for the same kind must be the same.
@@ -222,6 +227,7 @@ impl Kernel {
                 .any(|of_kind| cpus.is_subset(of_kind)),
         };
         !self.refused
+            && !self.boot_ticks
             && self.callbacks.windows(2).all(|it| it[0] == it[1])
             && self
                 .taken

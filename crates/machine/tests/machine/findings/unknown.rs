@@ -259,3 +259,22 @@ fn a_list_of_cpus_that_is_not_understood_makes_its_findings_unknown() {
     let finding = tree.finding(FindingId::ParameterNotInForce);
     assert_eq!(finding.state.kind(), StateKind::Bad);
 }
+
+/// Of a bus lock #DB comes after it: the file slows down nothing.
+#[test]
+fn a_processor_that_detects_bus_locks_only_slows_no_split_lock_down() {
+    let tree = Tree::base();
+    tree.write("/proc/sys/kernel/split_lock_mitigate", "1\n");
+    for (flags, kind) in [
+        ("bus_lock_detect", StateKind::NotApplicable),
+        ("split_lock_detect", StateKind::Bad),
+        ("split_lock_detect bus_lock_detect", StateKind::Bad),
+    ] {
+        tree.write("/proc/cpuinfo", format!("flags : fpu {flags}\n"));
+        assert_eq!(
+            tree.finding(FindingId::SplitLock).state.kind(),
+            kind,
+            "{flags}"
+        );
+    }
+}

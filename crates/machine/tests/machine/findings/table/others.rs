@@ -268,21 +268,6 @@ fn noise() -> Vec<Case> {
             expected(&["0"]),
         )
         .write("/proc/sys/kernel/split_lock_mitigate", "0"),
-        // Bus locks alone are not what the file is about.
-        bad(
-            Id::SplitLock,
-            vec![
-                File("/proc/sys/kernel/split_lock_mitigate", "1\n"),
-                File("/proc/cpuinfo", "flags : fpu bus_lock_detect\n"),
-            ],
-            vec![File(
-                "/proc/cpuinfo",
-                "flags : fpu split_lock_detect bus_lock_detect\n",
-            )],
-            expected(&["0"]),
-        )
-        .starts(StateKind::NotApplicable)
-        .write("/proc/sys/kernel/split_lock_mitigate", "0"),
         information(
             Id::Filesystems,
             vec![],
