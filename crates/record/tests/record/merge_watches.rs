@@ -95,7 +95,8 @@ fn lengths_of_a_mark_are_compared_with_the_first_limit() {
         assert_eq!(outcome(&merged), Outcome::Pass);
     }
     // 1 ns longer, in the bucket of the limit: at least the longest ones.
-    let second = marked("step()", None, &[10 * MS + 1; 40]);
+    let lengths = [[10 * MS + 1; 40].as_slice(), &[MS]].concat();
+    let second = marked("step()", None, &lengths);
     let merged = exact(&[first, second], true);
     assert_eq!(outcome(&merged), Outcome::Fail);
     let longer = merged.watch.as_ref().unwrap().marks[0].threads[0].longer;
@@ -179,6 +180,6 @@ fn the_same_time_of_a_watched_program_is_counted_once() {
         "{refused:?}"
     );
     let mut later = watched(3);
-    later.start_ns = later.start_ns.map(|ns| ns + later.measured_ns);
+    later.start_ns = later.start_ns.map(|ns| ns + 2 * later.measured_ns);
     assert!(merge(&[watched(0), later], true, Vec::new()).is_ok());
 }

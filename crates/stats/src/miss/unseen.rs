@@ -2,8 +2,7 @@
 //!
 //! Each of them may have missed, and when they were is not known. So the upper bound is the one that the
 //! evidence would have had if all of them had been seen to miss, those of a run in one burst with the heaviest
-//! that was seen of it: no other places of theirs make the misses come in larger bursts. How long stalls last
-//! they don't say.
+//! that was seen of it: that makes the largest burst. How long stalls last they don't say.
 
 use std::cmp::Reverse;
 
@@ -33,13 +32,23 @@ impl MissEvidence<'_> {
         let mut all = self.clone();
         let unseen = std::mem::take(&mut all.unseen);
         all.late = all.late.saturating_add(unseen);
+        let at = |index: usize| self.events.get(index).map_or(u64::MAX, |event| event.at_ns);
+        let to_nearest_ns = |index: usize| {
+            let before = index
+                .checked_sub(1)
+                .map_or(u64::MAX, |it| at(index) - at(it));
+            before.min(at(index + 1).saturating_sub(at(index)))
+        };
         for (at_ns, count) in self.unseen_bursts() {
             let run = run_of(&self.parts, at_ns);
-            let events = all.events.iter_mut();
-            let of_run = events.filter(|event| run_of(&self.parts, event.at_ns) == run);
-            let heaviest = of_run.max_by(|a, b| a.weight.total_cmp(&b.weight));
+            let of_run = (0..self.events.len()).filter(|it| run_of(&self.parts, at(*it)) == run);
+            // Of equal ones that in the densest place.
+            let heaviest = of_run.max_by(|a, b| {
+                let by_weight = self.events[*a].weight.total_cmp(&self.events[*b].weight);
+                by_weight.then_with(|| to_nearest_ns(*b).cmp(&to_nearest_ns(*a)))
+            });
             match heaviest {
-                Some(event) => event.weight += count as f64,
+                Some(index) => all.events[index].weight += count as f64,
                 None => all.events.push(MissEvent {
                     at_ns,
                     until_ns: at_ns,

@@ -170,13 +170,15 @@ fn no_bound_is_below_that_of_cycles_that_were_seen_to_miss() {
                     "{late:?} {unseen} at {cycle}: {hidden}, {bound:?}"
                 );
             }
-            // Each by itself.
-            let step = CYCLES / unseen;
-            let single = (0..unseen).map(|n| n * step + 5);
-            let all: Vec<u64> = single
-                .filter(|at| !late.contains(at))
-                .chain(late.iter().copied())
-                .collect();
+            // Each by itself, at random.
+            let mut rng = Rng::new(unseen);
+            let mut all = late.to_vec();
+            while all.len() < late.len() + unseen as usize {
+                let cycle = rng.next() % (CYCLES + unseen);
+                if !all.contains(&cycle) {
+                    all.push(cycle);
+                }
+            }
             let seen = Machine::new(CYCLES + unseen, &all);
             let bound = seen.judged(miss(0.5)).bound;
             assert!(
