@@ -130,12 +130,17 @@ impl<'a> Marks<'a> {
 
     /// Makes room in the kernel for threads that have ended.
     pub(super) fn forget(&mut self, ended: &BTreeSet<(u32, u64)>) {
+        let has_ended =
+            |it: &AtMark| !it.gone && ended.contains(&(it.passes.task.tid, it.passes.started_ns));
+        if self.threads.iter().any(has_ended) {
+            // It may have passed since the last reading.
+            self.read_counts();
+        }
         let Ok(marking) = &mut self.marking else {
             return;
         };
-        for thread in self.threads.iter_mut().filter(|it| !it.gone) {
-            let one = (thread.passes.task.tid, thread.passes.started_ns);
-            if ended.contains(&one) && thread.lost() == 0 {
+        for thread in &mut self.threads {
+            if has_ended(thread) && thread.lost() == 0 {
                 marking.forget(&thread.passes);
                 thread.gone = true;
             }
