@@ -207,7 +207,10 @@ impl<F: Read + Seek> Headers<F> {
     /// Version 7: a chain of sections with options, which state where all other sections are.
     fn options(&mut self, first: u64) -> io::Result<()> {
         let (mut next, mut earlier) = (first, 0);
-        while next > earlier && !self.open_section(next)? {
+        while next > earlier {
+            if self.open_section(next)? {
+                return Ok(());
+            }
             earlier = next;
             loop {
                 let (id, size) = (self.number(2)?, self.number(4)?);
@@ -230,6 +233,11 @@ impl<F: Read + Seek> Headers<F> {
                 self.at = end;
             }
             next = self.number(8)?;
+        }
+        // No option states where the strings are, at the end.
+        let last = self.at;
+        if last < self.length && self.number(2)? == 15 {
+            self.open_section(last)?;
         }
         Ok(())
     }
