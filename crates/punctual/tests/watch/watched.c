@@ -21,6 +21,7 @@
 
 static const long long PERIOD = 1000000;
 static long cycles = 1000, stalls, pages, reads, locks, catch_up, threads, jobs, budget, lengths, clocked, many, passing;
+static long long demoted_at;
 static long demoted; /* its thread gives up its priority after its cycles: 1; and ends: 2 */
 static pthread_mutex_t lock;
 static int request[2], reply[2], start[2], take[2], taken[2];
@@ -282,8 +283,10 @@ static void *run(void *nothing)
 				skipped++;
 		}
 	}
-	if (demoted)
+	if (demoted) {
+		demoted_at = now();
 		scheduled(SCHED_OTHER, 0);
+	}
 	if (pages) {
 		char *area = mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (area == MAP_FAILED)
@@ -352,9 +355,11 @@ static void *run(void *nothing)
 		sleep_for(300 * PERIOD);
 	printf("skipped %ld\nlate %ld\nminor %ld\nmajor %ld\n", skipped, late, after.ru_minflt - before.ru_minflt,
 	       after.ru_majflt - before.ru_majflt);
+	if (demoted == 2)
+		return nothing;
 	printf("DONE\n");
 	fflush(stdout);
-	while (demoted < 2)
+	for (;;)
 		pause();
 	return nothing;
 }
@@ -414,6 +419,12 @@ int main(int count, char **words)
 		return 1;
 	if (write(start[1], line, 1) != 1)
 		fail("write");
+	if (demoted == 2) {
+		/* How many periods it took to end, as an ordinary thread. */
+		pthread_join(thread, NULL);
+		printf("ordinary %lld\nDONE\n", (now() - demoted_at) / PERIOD);
+		fflush(stdout);
+	}
 	for (;;)
 		pause();
 }
