@@ -120,6 +120,7 @@ impl Lane {
             interval_ns: self.interval_ns,
             certain_ns: self.interval_ns.min(self.tally.deadline_ns()).max(1),
             more_ns: self.more_ns,
+            deadline_ns: self.tally.deadline_ns(),
         }
     }
 

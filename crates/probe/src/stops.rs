@@ -129,6 +129,8 @@ pub struct Lateness {
     pub certain_ns: u64,
     /// By how much less than it took a sample may say that it was late: nothing is known of the parts of such a one.
     pub more_ns: u64,
+    /// What is late by more is a miss.
+    pub deadline_ns: u64,
 }
 
 /// Takes the stop from `from_ns` to `to_ns` out of a lane's samples, once: what was late before stays late,
@@ -162,7 +164,7 @@ pub fn exclude(
         }
         let cycles = sample.missed.saturating_add(1);
         let rest = if lateness.more_ns > 0 {
-            None
+            late_anyway(sample, to_ns - from_ns, lateness.deadline_ns)
         } else if requested_ns < from_ns {
             without(sample, (from_ns, to_ns), lateness)
         } else if is_late_after(sample, to_ns) {
@@ -189,6 +191,15 @@ pub fn exclude(
         samples.insert(at, rest);
     }
     excluded
+}
+
+/// What is late even if a whole stop lay in it.
+fn late_anyway(sample: &Sample, stop_ns: u64, deadline_ns: u64) -> Option<Sample> {
+    let late_ns = sample.latency_ns().saturating_sub(stop_ns);
+    (late_ns > deadline_ns).then(|| Sample {
+        late_ns: i64::try_from(late_ns).unwrap_or(i64::MAX),
+        ..*sample
+    })
 }
 
 fn is_late_after(sample: &Sample, to_ns: u64) -> bool {
@@ -305,11 +316,13 @@ mod tests {
         interval_ns: MS,
         certain_ns: MS,
         more_ns: 0,
+        deadline_ns: MS,
     };
     const POLLS: Lateness = Lateness {
         interval_ns: 0,
         certain_ns: 1,
         more_ns: 0,
+        deadline_ns: MS,
     };
 
     const WINDOW: StopWindow = StopWindow {
@@ -370,14 +383,28 @@ mod tests {
         // It took 598 ms, of which 400 ms are allowed: it says that it was 198 ms late, and was stopped after that.
         let late = [sample(10, 198_000, 0), sample(700, 20, 0)];
         let stop = (300 * MS, 500 * MS);
-        let of = |more_ns| {
+        let of = |more_ns, deadline_ns| {
             let mut left = late.to_vec();
-            let lateness = Lateness { more_ns, ..EACH_MS };
+            let lateness = Lateness {
+                more_ns,
+                deadline_ns,
+                ..EACH_MS
+            };
             let excluded = exclude(&mut left, stop, lateness, 0);
             (excluded.cycles, left.len())
         };
-        assert_eq!(of(400 * MS), (1, 1));
-        assert_eq!(of(0), (0, 2));
+        assert_eq!(of(400 * MS, 10 * MS), (1, 1));
+        assert_eq!(of(0, 10 * MS), (0, 2));
+        // It would have been too late without the stop too: by 198 - 190 ms.
+        let stop = (300 * MS, 490 * MS);
+        let lateness = Lateness {
+            more_ns: 400 * MS,
+            deadline_ns: 7 * MS,
+            ..EACH_MS
+        };
+        let mut left = late.to_vec();
+        exclude(&mut left, stop, lateness, 0);
+        assert_eq!(left[0].latency_ns(), 8 * MS);
     }
 
     #[test]

@@ -48,6 +48,7 @@ impl ThreadStops {
                 interval_ns: 0,
                 certain_ns: deadline_ns.min(RESUME_NS),
                 more_ns: 0,
+                deadline_ns,
             },
             kept: VecDeque::new(),
             count: 0,
