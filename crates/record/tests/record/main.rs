@@ -28,6 +28,7 @@ mod ladder;
 mod ladders;
 mod limits;
 mod merge;
+mod merge_anew;
 mod read;
 mod remedy;
 mod samples;
