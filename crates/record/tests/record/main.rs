@@ -28,6 +28,7 @@ mod ladder;
 mod ladders;
 mod limits;
 mod merge;
+mod merge_anew;
 mod merge_many;
 mod merge_watches;
 mod read;
