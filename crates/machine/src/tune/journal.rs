@@ -268,8 +268,9 @@ impl Journal {
         }
         self.forget_former_boots()?;
         for intent in &mut intents {
-            // Of changes that stay the first original counts.
-            if holder.is_none() && self.entry(intent.setting).is_some() {
+            // Of changes that stay the first original counts, and it may be that of a holder.
+            let is_known = self.entries.iter().any(|it| it.setting == *intent.setting);
+            if holder.is_none() && is_known {
                 continue;
             }
             match read(intent.setting) {

@@ -35,6 +35,7 @@ fn a_program_that_never_slept_is_judged_by_its_limits_alone() {
     let mark = &mut run.watch.as_mut().unwrap().marks[0];
     mark.limit_ns = Some(2_500_000);
     mark.threads[0].longer = 0;
+    mark.threads[0].unfinished = 0;
     let (outcome, verdict) = judge(&run);
     assert_eq!(outcome, Outcome::Pass, "{verdict:?}");
 
@@ -54,6 +55,7 @@ fn a_thread_that_never_woke_does_not_matter_to_limits_of_marks_alone() {
     (mark.limit_ns, mark.beyond) = (Some(2_500_000), 0);
     mark.threads.truncate(1);
     mark.threads[0].longer = 0;
+    mark.threads[0].unfinished = 0;
     // It lives, and waits for work.
     watch.threads[1].ended = false;
     watch.threads[1].slept_but_for_stops = false;

@@ -52,6 +52,7 @@ fn marked(place: &str, limit_ns: Option<u64>, lengths: &[u64]) -> Run {
     passed.longer = lengths.iter().filter(longer).count() as u64;
     let mut longest = lengths.to_vec();
     longest.sort_unstable_by(|a, b| b.cmp(a));
+    passed.unfinished = 0;
     let worst = passed.worst[0];
     let worst = |length_ns| WorstLength { length_ns, ..worst };
     passed.worst = longest

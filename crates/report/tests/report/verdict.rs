@@ -376,6 +376,8 @@ fn an_invalid_run_says_why_and_claims_nothing() {
          for 64",
         "step() has a limit and was not seen: no thread for the tracing: EPERM; free some memory",
         "the lengths of 1,234 passes of step() were lost",
+        "1,234 passes of step() were not measured to their end, which may have taken longer than \
+         its limit",
         "1,234 passes of step() were by threads that were not recorded for lack of space",
         "step() has a limit and was never passed",
         "step() has a limit, and no length of it was measured",
