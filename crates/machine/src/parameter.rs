@@ -5,7 +5,6 @@ use punctual_rt::cpulist;
 use crate::version::Version;
 
 /// A boot parameter with a list of CPUs: `isolcpus=[flags,]LIST`, `nohz_full=LIST`, `irqaffinity=LIST`.
-#[derive(PartialEq)]
 pub(crate) struct CpuParameter {
     /// The CPUs of the list; absent for the forms that only the kernel knows (`all`, `N`, groups).
     pub(crate) cpus: Option<Vec<usize>>,

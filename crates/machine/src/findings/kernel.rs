@@ -335,6 +335,7 @@ fn is_missing(look: &mut Look<'_>, file: &str, cpus: &[usize]) -> Result<bool, F
 pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
     let names = ["isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity"];
     let given = look.values(&names)?;
+    let texts: Vec<String> = given.iter().map(|(_, text)| (*text).to_owned()).collect();
     let parse = |(name, value): (&'static str, &str)| (name, CpuParameter::parse(name, value));
     let given: Vec<(&str, CpuParameter)> = given.into_iter().map(parse).collect();
     // Threads show the CPUs of `rcu_nocbs=`: another finding.
@@ -372,9 +373,10 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
     }
     let version = look.machine.version;
     for (at, (name, parameter)) in given.iter().enumerate() {
-        for (earlier, other) in &given[..at] {
+        for (before, (earlier, other)) in given[..at].iter().enumerate() {
             // The last list of those that set no CPUs apart counts.
-            if name == earlier && parameter == other {
+            // The same text twice is one request, also where only the kernel understands it.
+            if name == earlier && texts[at] == texts[before] {
                 continue;
             }
             let is_replaced = name == earlier && !matches!(*name, "isolcpus" | "nohz_full");

@@ -96,7 +96,7 @@ fn a_bill_names_the_descent_of_what_had_ended() {
         ..ended(None, Vec::new())
     };
     let said = line(unknown);
-    let whole = "TID 4713, SCHED_FIFO 91: it had ended when /proc was read";
+    let whole = "PID 4713, SCHED_FIFO 91: it had ended when /proc was read";
     assert!(said.contains(whole), "{said}");
 }
 

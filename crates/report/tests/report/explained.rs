@@ -267,7 +267,11 @@ fn a_watch_is_not_told_to_choose_its_probes_cpus() {
         lost: 5,
         unread_ns: 1_200_000_000,
     });
-    let said = section(&run, &Style::plain(), None).join(" ");
+    let section = |run: &Run| {
+        let lines = section(run, &Style::plain(), None).join(" ");
+        lines.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let said = section(&run);
     assert!(
         said.contains("5 of 10 events") && !said.contains("(-a)"),
         "{said}"
@@ -282,7 +286,7 @@ fn a_watch_is_not_told_to_choose_its_probes_cpus() {
     let mut whole = run.clone();
     whole.explanation.as_mut().unwrap().ranking.pop();
     for run in [&run, &whole] {
-        let said = section(run, &Style::plain(), None).join(" ");
+        let said = section(run);
         assert!(
             said.contains("5 of 10 events") && !said.contains("once only"),
             "{said}"
@@ -293,13 +297,12 @@ fn a_watch_is_not_told_to_choose_its_probes_cpus() {
     middle.own_cost.tracer.as_mut().unwrap().lost = 0;
     let missing = &mut middle.explanation.as_mut().unwrap().missing;
     missing.push(NotSeen::Middle { wake_ups: 3 });
-    let said = section(&middle, &Style::plain(), None).join(" ");
+    let said = section(&middle);
     assert!(said.contains("the middle of 3 late wake-ups"), "{said}");
     assert!(!said.contains("BPF program"), "{said}");
     // Blind though every event was kept: the kernel made none.
     run.own_cost.tracer.as_mut().unwrap().lost = 0;
-    let said = section(&run, &Style::plain(), None).join(" ");
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = section(&run);
     assert!(
         said.contains("the kernel ran no BPF program meanwhile"),
         "{said}"
