@@ -53,6 +53,7 @@ mod support;
 mod tasksets;
 mod terminal;
 mod total;
+mod traced;
 mod verdict;
 #[path = "../../../record/tests/made/verdicts.rs"]
 mod verdicts;

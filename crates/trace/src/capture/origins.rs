@@ -84,9 +84,8 @@ impl Capture {
         let tasks = window.events.iter().flat_map(|event| event.kind.tasks());
         let mut origins = BTreeMap::new();
         for task in tasks {
-            if !origins.contains_key(&task.tid) {
-                origins.insert(task.tid, self.origin(task.tid, until_ns));
-            }
+            let origin = || self.origin(task.tid, until_ns);
+            origins.entry(task.tid).or_insert_with(origin);
         }
         let known = origins.into_iter();
         window.origins = known.filter_map(|(tid, it)| Some((tid, it?))).collect();

@@ -74,13 +74,13 @@ impl WakeUp {
     }
 
     /// The first instant of its window.
-    fn from_ns(&self) -> u64 {
+    fn first_ns(&self) -> u64 {
         self.due_ns.saturating_sub(BEFORE_NS)
     }
 
     /// Its events, among all by time.
     fn range(&self, events: &[Event]) -> Range<usize> {
-        let first = events.partition_point(|event| event.at_ns < self.from_ns());
+        let first = events.partition_point(|event| event.at_ns < self.first_ns());
         let end = events.partition_point(|event| event.at_ns <= self.woken_ns);
         first.max(end.saturating_sub(EVENTS))..end
     }
@@ -98,7 +98,7 @@ impl WakeUp {
     /// What was recorded around it.
     #[must_use]
     pub fn window(&self, recording: &Recording) -> Window {
-        let from = self.from_ns();
+        let from = self.first_ns();
         let needed = self.needs(&recording.events, &recording.switches);
         let mut events: Vec<Event> = needed
             .map(|index| recording.events[index].clone())
