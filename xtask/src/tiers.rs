@@ -88,7 +88,7 @@ pub const GROUPS: &[Group] = &[
             ("punctual/run", "ladder::an_ordinary"),
             ("punctual/run", "ladder::after_a_kill"),
             ("punctual/run", "launch::programs_use"),
-            ("punctual/run", "launch::threads_work"),
+            ("punctual/run", "launch::debugged::threads_work"),
             ("punctual/run", "launch::java"),
             ("punctual/run", "loads::"),
             ("punctual/run", "prove::"),

@@ -159,10 +159,10 @@ pub fn ring_gaps(times_ns: &[u64], cycle_spacing_ns: f64, duration_ns: u64) -> V
 }
 
 /// The extremal index of the samples above the highest usable levels that lie
-/// at or below `ceiling_ns` (`u64::MAX`: no ceiling).
+/// at or below `ceiling_ns` (`u64::MAX`: no ceiling). Half of the samples exceed a level at most.
 ///
 /// `samples` are those of all threads in `duration_ns`, and `cycles` what they and the cycles without a sample are
-/// together. `None` with fewer than [`MIN_EXCEEDANCES`] usable samples.
+/// together. `None` with fewer than twice [`MIN_EXCEEDANCES`] samples.
 pub fn extremal_index(
     peaks: &Peaks,
     (samples, cycles): (u64, u64),
@@ -178,7 +178,8 @@ pub fn extremal_index(
     latencies.sort_unstable_by(|a, b| b.cmp(a));
     let above_ceiling = latencies.partition_point(|latency| *latency > ceiling_ns);
     let mut thresholds = Vec::new();
-    for wanted in LEVELS {
+    let half = usize::try_from(samples / 2).unwrap_or(usize::MAX);
+    for wanted in [half.min(LEVELS[0])].into_iter().chain(LEVELS) {
         let wanted = wanted.max(above_ceiling);
         // The level just below the exceedance of that rank, or the lowest there is.
         let threshold = latencies
@@ -200,8 +201,8 @@ pub fn extremal_index(
                 .filter(|peak| peak.latency_ns > threshold_ns)
                 .map(|peak| peak.asked_ns)
                 .collect();
-            // What every sample exceeds is no high level: it shows when there were samples.
-            let is_high = (times.len() as u64) < samples;
+            // What most samples exceed is no high level: the few that don't make the gaps.
+            let is_high = times.len() as u64 <= samples / 2;
             is_high.then(|| level(&times, cycle_spacing_ns, duration_ns, threshold_ns))?
         })
         .take(LEVELS.len())

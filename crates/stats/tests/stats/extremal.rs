@@ -61,21 +61,27 @@ fn one_burst_and_a_stream_that_always_exceeds_differ() {
 }
 
 #[test]
-fn a_level_that_every_cycle_exceeds_says_nothing() {
-    // The first cycle came after two seconds of six.
-    let mut peaks = Peaks::new();
-    for cycle in 0..90_u64 {
-        peaks.offer(Peak::new(
-            cycle,
-            2_000_000_000 + cycle * 40_000_000,
-            50_000 + cycle % 9,
-        ));
-    }
-    // Nor does it where further cycles were skipped, or went unseen.
-    for cycles in [90, 91, 140] {
-        let index = extremal_index(&peaks, (90, cycles), 6_000_000_000, u64::MAX);
-        assert_eq!(index, None, "{cycles}");
-    }
+fn a_level_that_most_cycles_exceed_says_nothing() {
+    // Four of 404 in a row are low: the others come in one burst around them.
+    let run = |cycles: u64| {
+        let mut peaks = Peaks::new();
+        for cycle in 0..cycles {
+            let latency_ns = match (200..204).contains(&cycle) {
+                true => 3_000,
+                false => 50_000 + cycle * 7_919 % cycles,
+            };
+            peaks.offer(Peak::new(cycle, cycle * 1_000_000, latency_ns));
+        }
+        extremal_index(&peaks, (cycles, cycles), cycles * 1_000_000, u64::MAX)
+    };
+    let index = run(404).expect("enough");
+    let exceedances: Vec<usize> = index.levels.iter().map(|level| level.exceedances).collect();
+    assert_eq!(exceedances, [100, 200]);
+    assert!(index.theta_lower > 0.8, "{index:?}");
+    // A short run has the level that half of it exceeds.
+    let levels = run(61).expect("just enough").levels;
+    assert_eq!((levels.len(), levels[0].exceedances), (1, 30));
+    assert_eq!(run(59), None);
 }
 
 #[test]

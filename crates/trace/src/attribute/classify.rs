@@ -419,19 +419,20 @@ pub(super) fn lock_cause(address: u64, holder: Option<&Task>, window: &Window) -
 /// The first timer whose expiry woke the probe from this instant on: when it expired, and when
 /// it was due.
 fn woken_by_timer(window: &Window, from: u64) -> Option<(u64, u64)> {
-    let waking = window.events.iter().position(|event| {
-        event.at_ns >= from
-            && matches!(event.kind, Kind::Waking { tid, .. } if tid == window.probe.tid)
-    })?;
-    let cpu = window.events[waking].cpu;
+    // Events are not in order; equal instants are.
+    let events = || window.events.iter().enumerate();
+    let key = |(index, event): &(usize, &Event)| (event.at_ns, *index);
+    let is_waking =
+        |event: &Event| matches!(event.kind, Kind::Waking { tid, .. } if tid == window.probe.tid);
+    let waking = events()
+        .filter(|(_, event)| event.at_ns >= from && is_waking(event))
+        .min_by_key(key)?;
     // Only its callback lies between.
-    let mut before = window.events[..waking].iter().rev();
-    match before.find(|event| event.cpu == cpu)? {
-        Event {
-            at_ns,
-            kind: Kind::TimerExpire { expires_ns, .. },
-            ..
-        } => Some((*at_ns, *expires_ns)),
+    let before = events()
+        .filter(|other| other.1.cpu == waking.1.cpu && key(other) < key(&waking))
+        .max_by_key(key)?;
+    match before.1.kind {
+        Kind::TimerExpire { expires_ns, .. } => Some((before.1.at_ns, expires_ns)),
         _ => None,
     }
 }

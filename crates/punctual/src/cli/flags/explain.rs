@@ -31,10 +31,10 @@ pub struct ExplainFlags {
     /// Make the bills again from the events kept beside the record (windows.jsonl, outliers.jsonl.gz)
     #[arg(long)]
     pub again: bool,
-    /// Of a recording, explain only the wake-ups of this thread, by its number (TID); may be repeated
+    /// Explain only the wake-ups of the thread with this number (TID) in a recording; may be repeated
     #[arg(long, value_name = "N")]
     pub tid: Vec<u32>,
-    /// The same, by the thread's name; may be repeated
+    /// Explain only the wake-ups of threads with this name in a recording; may be repeated
     #[arg(long, value_name = "NAME")]
     pub comm: Vec<String>,
     /// Write each bill's trace for ui.perfetto.dev into this directory
