@@ -36,20 +36,13 @@ pub struct Machine {
 #[must_use]
 pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
     let cpus = machine.limits.cpus.max(1);
-    let converted = convert(set, cpus, &machine.overheads);
-    // The limits of a set that was read are narrower than those of the analysis.
-    let analysed = sched::analyse(&converted.set).ok();
-    let of_all = outcomes(set, &converted, analysed.as_ref(), machine);
+    let (converted, analysed, of_all) = on(set, machine);
     let all_bounded =
         (0..set.tasks.len()).all(|task| is_other(set.tasks[task].policy) || of_all[task].is_ok());
     let any = set.tasks.iter().any(|task| !is_other(task.policy));
     let computable = any && all_bounded && converted.global.is_empty();
     let answers = answers(set, &machine.limits);
-    let least = uninterrupted(machine).map(|machine| {
-        let converted = convert(set, cpus, &machine.overheads);
-        let analysed = sched::analyse(&converted.set).ok();
-        outcomes(set, &converted, analysed.as_ref(), &machine)
-    });
+    let least = uninterrupted(machine).map(|machine| on(set, &machine).2);
     let worst = counts_worst(set, cpus, &converted, &of_all, least.as_ref());
     let tasks: Vec<TaskAnalysis> = set
         .tasks
@@ -98,6 +91,15 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
         chains,
         largest_factor_ppm: factor.flatten(),
     }
+}
+
+/// A set on a machine as the analysis takes it, the analysis, and what it says of each task.
+fn on(set: &TaskSet, machine: &Machine) -> (Converted, Option<sched::Analysis>, Outcomes) {
+    let converted = convert(set, machine.limits.cpus.max(1), &machine.overheads);
+    // The limits of a set that was read are narrower than those of the analysis.
+    let analysed = sched::analyse(&converted.set).ok();
+    let outcomes = outcomes(set, &converted, analysed.as_ref(), machine);
+    (converted, analysed, outcomes)
 }
 
 /// The same machine without interrupts, if it has any.
