@@ -61,6 +61,8 @@ impl Evidence {
             .path
             .as_ref()
             .is_some_and(|path| path.counts.are_swallowed());
+        let watch = run.watch.as_ref();
+        let unseen = |index: usize| watch.map_or((0, None), |it| it.unseen_of(index));
         let threads =
             run.threads
                 .iter()
@@ -83,8 +85,8 @@ impl Evidence {
                     missed: thread.missed,
                     missed_late: missed_late(thread),
                     lost: thread.lost,
-                    unseen: run.watched(index).map_or(0, |it| it.unseen),
-                    unseen_most_ns: run.watched(index).and_then(|it| it.unseen_most_ns),
+                    unseen: unseen(index).0,
+                    unseen_most_ns: unseen(index).1,
                     peaks: &parts.peaks,
                 });
         let reading_ns = run.watch.as_ref().map_or(0, |watch| watch.reading_ns);

@@ -45,6 +45,10 @@ pub struct Watch {
     /// The worst wake-ups of a whole system, the worst first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub worst: Vec<WorstWakeUp>,
+    /// Threads of a whole system that were ready as it ended and had not run since they were woken, the one that waited
+    /// longest first: of those that waited longer than the deadline, or, without one, than any other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<WaitingThread>,
     /// The longest time between two readings of a whole system in which wake-ups were late: so much earlier than
     /// their row of the timeline they may have been.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -77,11 +81,27 @@ impl Watch {
     /// Lengths of a system's wake-ups are rounded up by less than this part of them.
     pub const SYSTEM_RESOLUTION: u64 = 64;
 
-    /// Wake-ups of its threads that went unseen.
+    /// Threads that still wait which are kept.
+    pub const WAITING: usize = 256;
+
+    /// Wake-ups of its threads that went unseen, and those that were still waited for.
     #[must_use]
     pub fn unseen(&self) -> u64 {
         let each = self.threads.iter().map(|thread| thread.unseen);
-        each.fold(0, u64::saturating_add)
+        each.fold(self.waiting.len() as u64, u64::saturating_add)
+    }
+
+    /// Those of one thread of the run: how many, and by how much they were late at most, if that is known. Those
+    /// that are waited for are the first one's: it isn't known on which CPU they will run.
+    pub(crate) fn unseen_of(&self, index: usize) -> (u64, Option<u64>) {
+        match (self.threads.get(index), index) {
+            (Some(thread), _) => (thread.unseen, thread.unseen_most_ns),
+            (None, 0) => {
+                let longest_ns = self.waiting.first().map(|it| it.waited_ns);
+                (self.waiting.len() as u64, longest_ns)
+            }
+            (None, _) => (0, None),
+        }
     }
 
     /// Whether threads without real-time priority are followed too.
@@ -367,6 +387,18 @@ pub struct WorstWakeUp {
     pub by_timer: bool,
 }
 
+/// A thread that was woken and had not run when the watch ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WaitingThread {
+    /// How long it had waited by then.
+    pub waited_ns: u64,
+    /// In whose queue.
+    pub cpu: u32,
+    /// Who waits.
+    pub task: WatchedTask,
+}
+
 /// The first wake-up above the break value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -401,6 +433,13 @@ pub(super) fn check(watch: &Watch, threads: usize, extent: &Extent) -> Result<()
         format!("{count} entries for {threads} threads"),
     )?;
     at_most(watch.worst.len(), Watch::WORST, "watch.worst")?;
+    at_most(watch.waiting.len(), Watch::WAITING, "watch.waiting")?;
+    let is_longest_first = |pair: &[WaitingThread]| pair[0].waited_ns >= pair[1].waited_ns;
+    ensure(
+        watch.waiting.windows(2).all(is_longest_first),
+        "watch.waiting",
+        "not the longest first",
+    )?;
     if let Subject::Program { command, .. } = &watch.subject {
         at_most(command.len(), Bounds::SHORT_LIST, "watch.subject.command")?;
     }
@@ -456,6 +495,10 @@ pub(super) fn add_up(
     sum.worst
         .sort_by_key(|worst| std::cmp::Reverse(worst.latency_ns));
     sum.worst.truncate(Watch::WORST);
+    sum.waiting.extend(watch.waiting.iter().cloned());
+    sum.waiting
+        .sort_by_key(|it| std::cmp::Reverse(it.waited_ns));
+    sum.waiting.truncate(Watch::WAITING);
     sum.cost = sum.cost.zip(watch.cost).map(|(a, b)| WatchCost {
         measured_ns: a.measured_ns.saturating_add(b.measured_ns),
         calls: a.calls.saturating_add(b.calls),

@@ -147,10 +147,21 @@ pub(super) fn subject(run: &Run) -> Option<String> {
         );
         text += &format!("; {them} the row of a later one of the same name");
     }
-    let unseen = watch.unseen();
+    let waiting = watch.waiting.len() as u64;
+    let unseen = watch.unseen().saturating_sub(waiting);
     if unseen > 0 {
         let them = words::plural(unseen, "wake-up was", "wake-ups were");
         text += &format!("; {them} not seen, and may have been late");
+    }
+    if let Some(longest) = watch.waiting.first() {
+        let them = words::plural(waiting, "thread", "threads");
+        text += &format!(
+            "; {them} had been woken and not run when it ended: {}/{} for {}, in the queue of CPU {}",
+            longest.task.name,
+            longest.task.tid,
+            words::duration(longest.waited_ns),
+            longest.cpu
+        );
     }
     for lack in waits::lacks(run, watch) {
         text += &format!("; {lack}");

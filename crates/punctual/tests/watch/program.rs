@@ -7,7 +7,9 @@ use crate::periods;
 use crate::waits;
 use std::fs;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::common::needs::{self, Absent};
 use crate::common::{Place, Running, need, said, skip, until};
@@ -16,6 +18,10 @@ use crate::known::{Known, programs_of, watch, watched};
 use punctual_record::watch::{Subject, WatchedThread};
 use punctual_record::{Run, Standing, State};
 use punctual_report::facts;
+use punctual_rt::affinity;
+use punctual_rt::sched::{Policy, set_current};
+use punctual_rt::sys::task;
+use punctual_stats::verdict::Outcome;
 
 #[test]
 fn what_a_program_does_is_counted_exactly() {
@@ -234,6 +240,60 @@ fn the_worst_wake_up_of_the_system_names_the_thread_in_the_way() {
     needed!();
     let _alone = alone();
     exact::the_thread_in_the_way_is_named(common::cpus()[0]);
+}
+
+/// A thread that is woken while one above it keeps the CPU until the watch has ended.
+#[test]
+fn a_thread_that_starves_when_a_watch_of_the_system_ends_is_no_pass() {
+    needed!();
+    let _alone = alone();
+    let cpu = common::cpus()[0];
+    let place = Place::new();
+    let running = watch(&place, &["--system", "-q", "--max", "100ms"]);
+    let be = |priority: u32| {
+        set_current(Policy::Fifo(priority)).expect("root may");
+        affinity::set_current(&[cpu]).expect("a CPU of ours");
+    };
+    let over = AtomicBool::new(false);
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let (wake, woken) = std::sync::mpsc::channel();
+    let victim = std::thread::scope(|scope| {
+        let (told, over) = (ready.clone(), &over);
+        let victim = scope.spawn(move || {
+            be(20);
+            let tid = task::current_tid().unsigned_abs();
+            told.send(tid).expect("somebody waits");
+            woken.recv().expect("it is woken");
+        });
+        let tid = is_ready.recv().expect("its number");
+        let hog = scope.spawn(move || {
+            be(97);
+            ready.send(tid).expect("somebody waits");
+            let begin = Instant::now();
+            while !over.load(Ordering::Relaxed) && begin.elapsed() < Duration::from_secs(20) {}
+        });
+        is_ready.recv().expect("it spins");
+        wake.send(()).expect("it sleeps");
+        std::thread::sleep(Duration::from_millis(400));
+        running.signal(libc::SIGINT);
+        running.end();
+        over.store(true, Ordering::Relaxed);
+        hog.join().expect("it ends");
+        victim.join().expect("it ends");
+        tid
+    });
+    let run = place.run_of();
+    let waiting = &run.watch.as_ref().expect("a watch").waiting;
+    let starved = waiting.iter().find(|it| it.task.tid == victim);
+    let starved = starved.unwrap_or_else(|| panic!("{waiting:?}"));
+    assert!(starved.waited_ns >= 390_000_000, "{starved:?}");
+    assert_eq!(starved.cpu as usize, cpu);
+    assert_eq!(
+        (starved.task.policy.as_str(), starved.task.priority),
+        ("fifo", 20)
+    );
+    let outcome = run.analysis.as_ref().map(|it| it.verdict.outcome);
+    assert_ne!(outcome, Some(Outcome::Pass));
 }
 
 #[test]

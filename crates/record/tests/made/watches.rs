@@ -5,8 +5,8 @@ use punctual_record::explanation::{Culprit, Doing, WaitRow};
 use punctual_record::watch::{
     Breach, Budget, BudgetWindow, Following, Jobs, MarkedThread, OffCpu, OffCpuPlace, OffCpuWhy,
     QueueTimes, RunQueue, RunQueueThread, Runtime, Subject, ThreadRole, TickBill, TickRow,
-    TickTimes, Ticks, TimesSum, Timing, Watch, WatchCost, WatchedCall, WatchedMark, WatchedProgram,
-    WatchedRuntime, WatchedTask, WatchedThread, WorstLength, WorstWakeUp,
+    TickTimes, Ticks, TimesSum, Timing, WaitingThread, Watch, WatchCost, WatchedCall, WatchedMark,
+    WatchedProgram, WatchedRuntime, WatchedTask, WatchedThread, WorstLength, WorstWakeUp,
 };
 use punctual_record::{ProbeRefusal, Unavailable};
 use punctual_stats::histogram::{Histogram, HistogramRecord};
@@ -169,6 +169,7 @@ pub fn program(name: &str, threads: usize) -> Watch {
         children: 0,
         ordinary: 0,
         worst: Vec::new(),
+        waiting: Vec::new(),
         reading_ns: 0,
         cost: None,
         breach: Some(Breach {
@@ -354,6 +355,11 @@ pub fn system(name: &str) -> Watch {
         children: 0,
         ordinary: 0,
         worst: vec![worst(Some(task("hog"))), worst(None)],
+        waiting: vec![WaitingThread {
+            waited_ns: 1_200_000,
+            cpu: 1,
+            task: task("starved"),
+        }],
         reading_ns: 251_000_000,
         cost: Some(WatchCost {
             measured_ns: 1_000_000_000,

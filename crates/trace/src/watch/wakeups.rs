@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use aya::maps::Map;
+use aya::maps::{HashMap, Map, MapData};
 use aya::programs::Program;
 use aya::sys::{Stats, enable_stats};
 use aya::{Btf, Ebpf, EbpfLoader};
@@ -125,6 +125,17 @@ impl ActiveSystemWatch {
         let words = self.words(cpu);
         let before = words[TURN].fetch_add(1, Ordering::Relaxed) as usize & 1;
         words[TURN_MOST + before].swap(0, Ordering::Relaxed)
+    }
+
+    /// Threads that were woken and have not run since: each by the kernel's number, with the instant from which on its
+    /// latency counts. Some may have run, or ended, where the kernel ran no BPF program.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<(u32, u64)> {
+        let map = self.programs.map("wakings");
+        let map = map.and_then(|it| HashMap::<&MapData, u32, [u64; 2]>::try_from(it).ok());
+        let entries = map.iter().flat_map(|it| it.iter().filter_map(Result::ok));
+        let waiting = entries.filter(|(_, [from_ns, _])| *from_ns > 0);
+        waiting.map(|(tid, [from_ns, _])| (tid, from_ns)).collect()
     }
 
     /// How long threads waited for a CPU, if that was requested.

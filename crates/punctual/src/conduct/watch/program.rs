@@ -497,6 +497,7 @@ impl Watched for Program<'_> {
             beyond: self.beyond.len() as u64,
             unfollowed: self.watching.unfollowed(),
             worst: Vec::new(),
+            waiting: Vec::new(),
             reading_ns: 0,
             cost: None,
             off_cpu: self.aways.as_ref().map(|it| it.to_record(&self.threads)),

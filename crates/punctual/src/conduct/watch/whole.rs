@@ -1,6 +1,7 @@
 //! Every real-time thread of the machine: counted in the kernel, read several times a second.
 
 use std::cmp::Reverse;
+use std::fs;
 use std::time::Duration;
 
 use punctual_stats::histogram::{Extremes, Histogram, HistogramRecord};
@@ -12,10 +13,11 @@ use crate::conduct::blocks::Stretches;
 use crate::conduct::error::ConductError;
 use crate::probe::timeline::{self, Rows};
 use punctual_machine::Root;
-use punctual_machine::survey::online;
+use punctual_machine::survey::{Policy, online};
 use punctual_record::condition::Target;
 use punctual_record::live::{LiveRow, LiveSubject, LiveWatch, Notable, Note, RowsAre};
-use punctual_record::watch::{Subject, Watch, WatchCost, WorstWakeUp};
+use punctual_record::proc_stat::Stat;
+use punctual_record::watch::{Subject, WaitingThread, Watch, WatchCost, WatchedTask, WorstWakeUp};
 use punctual_record::{Condition, Demand, Fix, Run, Thread};
 use punctual_trace::capture::numbers::Numbers;
 use punctual_trace::watch::{ActiveSystemWatch, CpuWakeUps, Other, SystemWorst};
@@ -40,6 +42,8 @@ pub(super) struct Whole {
     queues: Option<Queues>,
     /// When they were last read.
     queues_ns: u64,
+    /// Those that had not run when the watch ended.
+    waiting: Vec<WaitingThread>,
 }
 
 /// A CPU at the last reading.
@@ -104,6 +108,7 @@ impl Whole {
             breach: None,
             queues: run_queue.then(|| Queues::new(Apart::Names)),
             queues_ns: 0,
+            waiting: Vec::new(),
         })
     }
 
@@ -123,6 +128,25 @@ impl Whole {
             return;
         };
         queues.look(self.watching.run_queues());
+    }
+
+    /// The threads that have waited longer than the deadline, or than all that ran.
+    fn still_waiting(&mut self) -> Vec<WaitingThread> {
+        self.numbers.refresh();
+        let longest_ns = self.cpus.iter().map(|cpu| cpu.counts.most_ns).max();
+        let above_ns = self.length.deadline_ns.or(longest_ns).unwrap_or(0);
+        let entries = self.watching.waiting();
+        let now_ns = punctual_rt::clock::now_ns();
+        let waits = entries.into_iter().filter_map(|(kernels, from_ns)| {
+            let waited_ns = now_ns.saturating_sub(from_ns);
+            let tid = (waited_ns > above_ns).then(|| self.numbers.in_proc(kernels))??;
+            let line = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
+            waiting(tid, waited_ns, &Stat::parse(&line)?)
+        });
+        let mut waits: Vec<WaitingThread> = waits.collect();
+        waits.sort_by_key(|it| (Reverse(it.waited_ns), it.task.tid));
+        waits.truncate(Watch::WAITING);
+        waits
     }
 
     /// The first wake-up above the break value, if there was one.
@@ -262,6 +286,7 @@ impl Watched for Whole {
             worst: worst
                 .filter_map(|(cpu, one)| worst_of(cpu, one, &self.numbers))
                 .collect(),
+            waiting: self.waiting.clone(),
             reading_ns: self.reading_ns,
             cost: (taken.measured_ns > 0).then_some(WatchCost {
                 measured_ns: taken.measured_ns,
@@ -280,6 +305,7 @@ impl Watched for Whole {
     }
 
     fn finish(&mut self, elapsed_ns: u64) {
+        self.waiting = self.still_waiting();
         self.count(elapsed_ns);
         self.read_queues();
     }
@@ -307,6 +333,23 @@ fn notable(one: &SystemWorst) -> Notable {
         woken: name(&one.woken),
         before: name(&one.before),
     }
+}
+
+/// A thread that is ready, and has a real-time priority: it waits for a CPU.
+fn waiting(tid: u32, waited_ns: u64, stat: &Stat<'_>) -> Option<WaitingThread> {
+    let number = |field: usize| stat.count(field).and_then(|it| u32::try_from(it).ok());
+    let task = WatchedTask {
+        tid,
+        name: stat.name.to_owned(),
+        policy: Policy::from_number(number(41)?).name().to_owned(),
+        priority: number(40)?,
+    };
+    let waits = stat.state() == Some('R') && task.has_real_time_policy();
+    waits.then_some(WaitingThread {
+        waited_ns,
+        cpu: number(39)?,
+        task,
+    })
 }
 
 fn worst_of(cpu: usize, one: &SystemWorst, numbers: &Numbers) -> Option<WorstWakeUp> {
@@ -390,6 +433,31 @@ mod tests {
         let misses: Vec<u64> = timeline.rows.iter().map(|row| row.misses).collect();
         assert_eq!(misses, [0, 0, 20, 0, 0, 1, 0, 2, 0, 0, 1]);
         assert!(timeline.rows.iter().all(|row| row.late == row.misses));
+    }
+
+    #[test]
+    fn only_a_real_time_thread_that_is_ready_waits() {
+        // The state, then rt_priority and policy: fields 3, 40 and 41.
+        let line = |state: char, priority: u32, policy: u32| {
+            let between = "0 ".repeat(35);
+            format!("7 (rt) x) {state} {between}1 {priority} {policy} 0")
+        };
+        let of = |state, priority, policy| {
+            let line = line(state, priority, policy);
+            waiting(7, 9, &Stat::parse(&line).expect("a line"))
+        };
+        let found = of('R', 80, 1).expect("it waits");
+        assert_eq!((found.waited_ns, found.cpu), (9, 1));
+        let task = found.task;
+        assert_eq!(
+            (task.name.as_str(), task.policy.as_str()),
+            ("rt) x", "fifo")
+        );
+        assert_eq!((task.tid, task.priority), (7, 80));
+        assert!(of('R', 0, 6).is_some(), "SCHED_DEADLINE");
+        for (state, priority, policy) in [('S', 80, 1), ('T', 80, 1), ('R', 0, 0), ('Z', 80, 2)] {
+            assert_eq!(of(state, priority, policy), None, "{state} {policy}");
+        }
     }
 
     #[test]
