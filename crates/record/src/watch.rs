@@ -122,6 +122,18 @@ impl Watch {
     }
 }
 
+impl Subject {
+    /// The processes that were watched, as far as they are known; none of a system.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
+        match self {
+            Self::Program { pid, .. } => vec![*pid],
+            Self::Programs { programs, .. } => programs.iter().map(|it| it.pid).collect(),
+            Self::System => Vec::new(),
+        }
+    }
+}
+
 /// Whose wake-ups were watched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -81,10 +81,16 @@ fn every_nanosecond_of_a_known_recording_has_its_owner() {
     let lacks = RecordedEvents::Softirqs;
     assert_eq!(recording.missing, [NotSeen::Recorded { lacks }]);
     // A wake-up across a loss has an unknown cause: it is left out, and that is reported.
-    let lost = KNOWN.replace("  known hog-9", "CPU:2 [LOST 5 EVENTS]\n  known hog-9");
-    let recording = Recording::read(lost.as_bytes()).expect("a recording");
-    assert_eq!(recording.wake_ups, []);
-    assert!(recording.missing.contains(&NotSeen::RecordingLost));
+    for lost in [
+        "CPU:2 [LOST 5 EVENTS]",
+        // As `perf script --show-lost-events` prints it.
+        "         swapper     0/0     [002]     1.000300000: PERF_RECORD_LOST lost 777",
+    ] {
+        let lost = KNOWN.replace("  known hog-9", &format!("{lost}\n  known hog-9"));
+        let recording = Recording::read(lost.as_bytes()).expect("a recording");
+        assert_eq!(recording.wake_ups, []);
+        assert!(recording.missing.contains(&NotSeen::RecordingLost));
+    }
 }
 
 /// A module that loads with preemption disabled, a worker, and a return to user space with an interrupt

@@ -1,5 +1,7 @@
 //! `punctual run`: programs of all kinds, unchanged, on the tool's stacks.
 
+mod debugged;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};

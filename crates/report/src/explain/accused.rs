@@ -21,6 +21,8 @@ pub(super) struct Accused<'r> {
     measured: Vec<Option<u32>>,
     /// They are of those.
     are_measured: bool,
+    /// What is measured started one of them: it is in its control group and unit, as a rule.
+    are_started_by_measured: bool,
     /// These are of a program that goes on.
     is_watch: bool,
 }
@@ -55,11 +57,17 @@ impl<'r> Accused<'r> {
     }
 
     fn among(run: &'r Run, all: Vec<&'r Culprit>) -> Self {
-        let measured = run.threads.iter().map(|it| u32::try_from(it.tid).ok());
+        let threads = run.threads.iter().map(|it| u32::try_from(it.tid).ok());
+        let programs = run.watch.iter().flat_map(|it| it.subject.pids());
+        let measured: Vec<_> = threads.chain(programs.map(Some)).collect();
+        let mut parents = all.iter().flat_map(|by| &by.parents);
+        let are_started_by_measured =
+            parents.any(|it| it.tid.is_some() && measured.contains(&it.tid));
         let lives = |by: &&'r Culprit| Some((*by, by.start.filter(|_| !by.ended)?));
         Self {
             alive: all.iter().filter_map(lives).take(MOST).collect(),
-            measured: measured.collect(),
+            measured,
+            are_started_by_measured,
             are_measured: !all.is_empty() && all.iter().all(|by| by.is_of(run)),
             is_watch: run.watch.is_some(),
             all,
@@ -153,6 +161,9 @@ impl<'r> Accused<'r> {
     /// Where it is set so that it lasts: in the unit, or where the program is started. Nothing for
     /// threads of the kernel.
     fn lasting(&self, of_unit: &str, prefix: &str) -> String {
+        if self.are_started_by_measured {
+            return format!("your program started it: let it start it with {prefix}");
+        }
         let mut units: Vec<&str> = self.all.iter().filter_map(|by| unit(by)).collect();
         units.sort_unstable();
         units.dedup();
@@ -186,6 +197,7 @@ impl<'r> Accused<'r> {
         let group = group.map(|group| group.replace('`', "'"));
         let how = match (parent, group) {
             _ if lasting.is_empty() => return "it had ended".to_owned(),
+            _ if self.are_started_by_measured => lasting.to_owned(),
             _ if self.all.iter().any(|by| unit(by).is_some()) => lasting.to_owned(),
             (Some((parent, tid)), _) => format!(
                 "move {}, and with it what it starts from then on: {} (for good: {lasting})",

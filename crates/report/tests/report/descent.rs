@@ -127,10 +127,15 @@ fn advice_for_what_had_ended_is_for_its_unit_parent_or_group() {
         "move it: it had ended: start its program with taskset -c 1; or lower its priority below \
          yours: start its program with chrt -f 29"
     );
-    // A thread that is measured is not moved.
-    let mut run = run_that_met(ended(Some("/app"), shell(Some(77))));
-    run.threads[0].tid = 4711;
-    assert_eq!(fix(&gzip(), &run).as_deref(), Some(by_group));
+    // What is measured is not moved, nor its control group or unit: it is in them.
+    for group in [Some("/app"), unit] {
+        let mut run = run_that_met(ended(group, shell(Some(77))));
+        run.threads[0].tid = 4711;
+        let own = "move it: it had ended: your program started it: let it start it with taskset -c 1; \
+                   or lower its priority below yours: your program started it: let it start it with \
+                   chrt -f 29";
+        assert_eq!(fix(&gzip(), &run).as_deref(), Some(own));
+    }
 }
 
 #[test]

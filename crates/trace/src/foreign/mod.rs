@@ -149,15 +149,17 @@ impl Recording {
     fn add_text(&mut self, text: &str) {
         if let Some(cpu) = lines::lost_on(text) {
             let at = self.events.last().map_or(0, |event| event.at_ns);
-            if self.lost.len() < KNOWN {
-                self.lost.push((cpu, at));
-            }
-            self.wakers.lost();
+            self.lost(cpu, at);
             return;
         }
         let Some(line) = Line::parse(text) else {
             return;
         };
+        // perf's own: PERF_RECORD_LOST and, since 6.1, PERF_RECORD_LOST_SAMPLES.
+        if line.event.starts_with("PERF_RECORD_LOST") {
+            self.lost(line.cpu, line.at_ns);
+            return;
+        }
         self.lines += 1;
         let at_ns = line.at_ns;
         self.ends_ns = Some(match self.ends_ns {
@@ -166,6 +168,13 @@ impl Recording {
         });
         self.know(line.tid, line.name);
         self.event(&line);
+    }
+
+    fn lost(&mut self, cpu: u32, at_ns: u64) {
+        if self.lost.len() < KNOWN {
+            self.lost.push((cpu, at_ns));
+        }
+        self.wakers.lost();
     }
 
     /// A thread's name, if nothing better is known.

@@ -30,6 +30,8 @@ const PERF: &[&str] = &[
     "script",
     "--ns",
     "--fields=comm,pid,tid,cpu,time,event,trace",
+    // Without it only its standard error says so, and not of which CPU and time.
+    "--show-lost-events",
     "-i",
 ];
 /// A file's first bytes; of perf's on a big-endian machine the second.
