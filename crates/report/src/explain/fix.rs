@@ -41,6 +41,28 @@ pub(super) fn write(path: &str, value: &str) -> String {
     tune(&[format!("{path}={value}")])
 }
 
+fn managed(probed: &str) -> String {
+    format!(
+        "the kernel itself places the queues of this device: boot with isolcpus=managed_irq,{probed}"
+    )
+}
+
+/// Whether what helps against a cause is another CPU.
+fn is_moved(cause: &Cause, accused: &Accused<'_>) -> bool {
+    match cause {
+        Cause::Thread { task, .. } => task.starts_with("irq/") && !accused.are_programs(),
+        Cause::Interrupt { .. }
+        | Cause::Softirq { .. }
+        | Cause::PreemptOff { .. }
+        | Cause::IrqsOff { .. }
+        | Cause::LateInterrupt { .. }
+        | Cause::TimerCallback { .. }
+        | Cause::Call { .. }
+        | Cause::CpuInterrupt { .. } => true,
+        _ => false,
+    }
+}
+
 /// The command that moves an interrupt.
 pub(super) fn move_irq(irq: impl std::fmt::Display, cpus: &str) -> String {
     write(&format!("/proc/irq/{irq}/smp_affinity_list"), cpus)
@@ -95,10 +117,12 @@ pub fn fix(cause: &Cause, run: &Run) -> Option<String> {
         Cause::Interrupt { name, .. } if name.contains("timer") => {
             "a timer interrupt cannot be moved".to_owned()
         }
-        Cause::Interrupt { name, .. } if is_managed(name) => format!(
-            "the kernel itself places the queues of this device: boot with \
-             isolcpus=managed_irq,{probed}"
-        ),
+        _ if run.system.processor.online.len() == 1 && is_moved(cause, &accused) => {
+            "this machine has one CPU: nothing can be moved away from it; stop what does this, or use \
+             one with more CPUs"
+                .to_owned()
+        }
+        Cause::Interrupt { name, .. } if is_managed(name) => managed(probed),
         Cause::Interrupt { irq, .. } => format!(
             "move it: {} (irqbalance, where it runs, moves it back: ban CPU {hit} there)",
             move_irq(irq, elsewhere)
@@ -411,10 +435,13 @@ fn thread(
     }
     // It competed with a probe that is no real-time thread either.
     if matches!(policy, "SCHED_OTHER" | "SCHED_BATCH" | "SCHED_IDLE") {
+        let moved = match run.system.processor.online.len() {
+            1 => String::new(),
+            _ => format!(", or move {task}: {}", accused.moved(elsewhere)),
+        };
         return format!(
             "it has no real-time priority: give yours one (start it with chrt -f 50, or by \
-             pthread_setschedparam), or move {task}: {}",
-            accused.moved(elsewhere)
+             pthread_setschedparam){moved}"
         );
     }
     if (1..places.own_priority).contains(&priority) {
@@ -432,14 +459,17 @@ fn thread(
         .strip_prefix("irq/")
         .filter(|_| !accused.are_programs())
         .and_then(|rest| rest.split_once('-'))
-        .map(|(irq, _)| irq)
-        .filter(|irq| irq.bytes().all(|byte| byte.is_ascii_digit()) && !irq.is_empty());
+        .filter(|(irq, _)| irq.bytes().all(|byte| byte.is_ascii_digit()) && !irq.is_empty());
     let moved = match irq {
-        Some(irq) => format!("move its interrupt: {}", move_irq(irq, elsewhere)),
+        Some((_, name)) if is_managed(name) => managed(&places.probed),
+        Some((irq, _)) => format!("move its interrupt: {}", move_irq(irq, elsewhere)),
         None => format!("move it: {}", accused.moved(elsewhere)),
     };
+    let has_one_cpu = run.system.processor.online.len() == 1;
     match below.map(|below| accused.lowered(below)) {
         Some(lowered) if lowered.is_empty() => moved,
+        Some(lowered) if has_one_cpu => format!("lower its priority below yours: {lowered}"),
+        None if has_one_cpu => "raise your thread's priority above it".to_owned(),
         Some(lowered) => format!("{moved}; or lower its priority below yours: {lowered}"),
         None => format!("{moved}; or raise your thread's priority above it"),
     }

@@ -177,6 +177,43 @@ fn a_command_that_takes_several_lines_is_one_command() {
 }
 
 #[test]
+fn nothing_is_moved_that_the_kernel_places_or_where_there_is_one_cpu() {
+    let fifo = |task: &str| Cause::Thread {
+        task: task.to_owned(),
+        policy: "SCHED_FIFO".to_owned(),
+        priority: 90,
+    };
+    let mut run = report_fixtures::good();
+    let text = fix(&fifo("irq/36-nvme0q1"), &run).expect("an advice");
+    assert!(
+        text.starts_with("the kernel itself places the queues"),
+        "{text}"
+    );
+    assert!(!text.contains("smp_affinity"), "{text}");
+    run.request.cpus = vec![1];
+    run.system.processor.online = vec![1];
+    let irq = Cause::Interrupt {
+        irq: 36,
+        name: "virtio0".to_owned(),
+    };
+    let preempt_off = Cause::PreemptOff {
+        task: "insmod".to_owned(),
+        work: None,
+    };
+    for cause in [
+        irq,
+        preempt_off,
+        fifo("irq/36-eth0"),
+        fifo("irq/36-nvme0q1"),
+    ] {
+        let text = fix(&cause, &run).expect("an advice");
+        assert!(text.starts_with("this machine has one CPU"), "{text}");
+    }
+    let text = fix(&fifo("hog"), &run).expect("an advice");
+    assert!(!text.contains("move"), "{text}");
+}
+
+#[test]
 fn a_fix_is_given_only_where_it_can_help() {
     let ordinary = |task: &str| Cause::Thread {
         task: task.to_owned(),
