@@ -93,6 +93,29 @@ fn every_nanosecond_of_a_known_recording_has_its_owner() {
     }
 }
 
+/// As the files of single CPUs one after the other are: a wake-up would end with the switch of another one.
+#[test]
+fn a_recording_that_is_not_in_order_is_refused() {
+    let later = KNOWN
+        .replace(" 1.000", " 3.000")
+        .replace(" 0.999", " 2.999");
+    let read = |text: &str| Recording::read(text.as_bytes());
+    assert_eq!(
+        read(&format!("{KNOWN}{later}"))
+            .expect("in order")
+            .wake_ups
+            .len(),
+        2
+    );
+    let error = read(&format!("{later}{KNOWN}"))
+        .expect_err("not in order")
+        .to_string();
+    assert!(
+        error.starts_with("11 of its 22 events come after later ones"),
+        "{error}"
+    );
+}
+
 /// A module that loads with preemption disabled, a worker, and a return to user space with an interrupt
 /// before it: what rtla kept of the worst wake-ups of three machines.
 const LOADER: &[&str] = &[

@@ -99,19 +99,19 @@ fn missing_end_events_are_named() {
     let begins = [
         (
             "irq_handler",
-            " <idle>-0 [001] d.h1. 0.5: irq_handler_entry: irq=31 name=eth0\n",
+            " <idle>-0 [001] d.h1. 1.5: irq_handler_entry: irq=31 name=eth0\n",
         ),
         (
             "softirq",
-            " <idle>-0 [001] d.h1. 0.5: softirq_entry: vec=3 [action=NET_RX]\n",
+            " <idle>-0 [001] d.h1. 1.5: softirq_entry: vec=3 [action=NET_RX]\n",
         ),
         (
             "local_timer",
-            " <idle>-0 [001] d.h1. 0.5: local_timer_entry: vector=236\n",
+            " <idle>-0 [001] d.h1. 1.5: local_timer_entry: vector=236\n",
         ),
         (
             "reschedule",
-            " <idle>-0 [001] d.h1. 0.5: reschedule_entry: vector=253\n",
+            " <idle>-0 [001] d.h1. 1.5: reschedule_entry: vector=253\n",
         ),
     ];
     for (name, begins) in begins {
@@ -122,7 +122,7 @@ fn missing_end_events_are_named() {
         };
         assert!(lacking(&with(begins)).contains(&lack), "{name}");
         assert!(!lacking(&with("")).contains(&lack), "{name}");
-        let ends = begins.replace("_entry", "_exit").replace("0.5", "0.6");
+        let ends = begins.replace("_entry", "_exit").replace("1.5", "1.6");
         assert!(!lacking(&with(&(begins.to_owned() + &ends))).contains(&lack));
         // An end alone does not show what began.
         assert!(!lacking(&with(&ends)).contains(&lack));
@@ -133,13 +133,13 @@ fn missing_end_events_are_named() {
 #[test]
 fn names_are_cut_and_the_rest_of_a_long_line_is_ignored() {
     let long = "x".repeat(4_000);
-    let event = " a-1 [000] d..2. 0.1: irq_handler_exit: irq=77\n";
+    let event = " a-1 [000] d..2. 1.9: irq_handler_exit: irq=77\n";
     let text = late([100])
-        + &format!(" a-1 [000] d..2. 0.5: irq_handler_entry: irq=31 name={long}\n")
-        + &format!(" a-1 [000] d..2. 0.6: workqueue_execute_start: work struct 1: function {long}\n")
-        + &format!(" {long}-1 [000] d..2. 0.7: irq_handler_exit: irq=31\n")
+        + &format!(" a-1 [000] d..2. 1.5: irq_handler_entry: irq=31 name={long}\n")
+        + &format!(" a-1 [000] d..2. 1.6: workqueue_execute_start: work struct 1: function {long}\n")
+        + &format!(" {long}-1 [000] d..2. 1.7: irq_handler_exit: irq=31\n")
         // The fourth KiB ends where this line seems to begin.
-        + &format!(" a-1 [000] d..2. 0.8: x: {}{event}", "y".repeat(4_096 - 25));
+        + &format!(" a-1 [000] d..2. 1.8: x: {}{event}", "y".repeat(4_096 - 25));
     let recording = read(&text);
     let names = recording
         .events

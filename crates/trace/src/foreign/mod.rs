@@ -34,6 +34,9 @@ const FUNCTION: usize = 128;
 const FRAMES: usize = 64;
 /// By how much an instant that is computed from the times of two lines, in µs, may be wrong, in ns.
 const ROUNDED_NS: u64 = 20_000;
+/// How much earlier than the one before it an event may be: each CPU has a buffer of its own, and who prints
+/// them merges them.
+const DISORDER_NS: u64 = 10_000_000;
 /// Threads and timers that are kept.
 const KNOWN: usize = 1 << 16;
 
@@ -63,6 +66,8 @@ pub struct Recording {
     names: BTreeMap<String, u64>,
     seen: BTreeSet<&'static str>,
     lines: u64,
+    /// Those that come after much later ones.
+    disordered: u64,
     /// The earliest and the latest instant.
     ends_ns: Option<(u64, u64)>,
     /// Threads by number, as last seen.
@@ -104,6 +109,15 @@ impl Recording {
         }
         if recording.lines == 0 {
             let why = "no events of the kernel's tracers: docs/explain.md lists those to record";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        if recording.disordered > 0 {
+            // A wake-up would end with the switch of a later one.
+            let why = format!(
+                "{} of its {} events come after later ones: give those of all CPUs in the order of \
+                 time, as /sys/kernel/tracing/trace, `trace-cmd report` and `perf script` print them",
+                recording.disordered, recording.lines
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         recording.events.sort_by_key(|event| event.at_ns);
@@ -162,6 +176,8 @@ impl Recording {
         }
         self.lines += 1;
         let at_ns = line.at_ns;
+        let latest_ns = self.ends_ns.map_or(0, |(_, latest)| latest);
+        self.disordered += u64::from(at_ns.saturating_add(DISORDER_NS) < latest_ns);
         self.ends_ns = Some(match self.ends_ns {
             Some((first, last)) => (first.min(at_ns), last.max(at_ns)),
             None => (at_ns, at_ns),
