@@ -11,6 +11,7 @@ mod boot;
 mod boot_kills;
 mod cpuset_v1;
 mod knobs;
+mod limit;
 mod partition;
 mod persist;
 mod session;
