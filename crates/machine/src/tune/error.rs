@@ -48,6 +48,11 @@ pub enum TuneError {
         /// The file.
         path: PathBuf,
     },
+    /// Another program's file has the name of one that is not complete yet. Nothing was changed.
+    InTheWay {
+        /// That file.
+        path: PathBuf,
+    },
     /// A setting is changed already, and another directory has its original. Nothing was changed.
     OtherState {
         /// The setting.
@@ -137,6 +142,12 @@ impl std::fmt::Display for TuneError {
                  tune restore` first",
                 path.display()
             ),
+            Self::InTheWay { path } => write!(
+                f,
+                "{}: a file of this name would be overwritten, and punctual did not make it; nothing \
+                 was changed: move it away",
+                path.display()
+            ),
             Self::OtherState { setting, folder } => write!(
                 f,
                 "{setting} was changed with --state {0} and its original is there; nothing was \
@@ -186,6 +197,7 @@ impl std::error::Error for TuneError {
             | Self::Malformed { .. }
             | Self::LongJournal { .. }
             | Self::FullJournal { .. }
+            | Self::InTheWay { .. }
             | Self::OtherState { .. }
             | Self::Conflict { .. }
             | Self::Gone { .. } => None,

@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use self::lines::{LIMIT, ends_with_newline, key, key_of, merged, parse, text_of};
 use super::TuneError;
+use super::boot_file::unfinished;
 use super::setting::{find_thread, is_between, is_gone, is_never_written, is_same, read};
 use super::states::States;
 use crate::root::Root;
@@ -274,6 +275,7 @@ impl Journal {
         for other in states.iter().flat_map(|states| &states.others) {
             self.check_other(other, &intents)?;
         }
+        self.check_unfinished(&intents)?;
         self.forget_former_boots()?;
         for intent in &mut intents {
             // Of changes that stay the first original counts, and it may be that of a holder.
@@ -324,6 +326,22 @@ impl Journal {
             }
         };
         intents.iter().map(entry).collect()
+    }
+
+    /// Refuses files beside which another program's has the name of an unfinished one: it would be
+    /// removed. Of one that a kill left, the journal has the file.
+    fn check_unfinished(&self, intents: &[Intent<'_>]) -> Result<(), TuneError> {
+        for intent in intents {
+            let (Setting::BootFile { path, .. } | Setting::ConfigFile { path }) = intent.setting
+            else {
+                continue;
+            };
+            let is_known = self.entries.iter().any(|it| it.setting == *intent.setting);
+            if !is_known && let Some(path) = unfinished(Path::new(path)) {
+                return Err(TuneError::InTheWay { path });
+            }
+        }
+        Ok(())
     }
 
     /// Refuses what another directory's journal has changed and not restored.

@@ -6,7 +6,7 @@ use std::path::Path;
 use punctual_record::tuning::{Applied, Change, Entry, Setting};
 
 use super::boot::write_all;
-use super::boot_file::{has_unfinished, value_of};
+use super::boot_file::{unfinished, value_of};
 use super::setting::{find_thread, is_same, read};
 use super::{Journal, TuneError, status};
 
@@ -146,5 +146,5 @@ pub(super) fn has_left_over(path: &Path) -> bool {
         let mut entries = std::fs::read_dir(folder).into_iter().flatten();
         folder.exists() && entries.next().is_none()
     };
-    has_unfinished(path) || own_folder(path).is_some_and(is_empty)
+    unfinished(path).is_some() || own_folder(path).is_some_and(is_empty)
 }
