@@ -165,12 +165,44 @@ fn napi_command(device: &NetworkDevice, value: &str) -> String {
     commands.join(" && ")
 }
 
+/// Whether each terminal shows a text as it is.
+fn is_printable(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
+/// A text as the format of `printf` that prints it (POSIX, printf and "File Format Notation").
+fn escaped(text: &str) -> String {
+    let mut format = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'\n' => format += "\\n",
+            b'\t' => format += "\\t",
+            b'\\' => format += "\\\\",
+            b'%' => format += "%%",
+            // bash takes a format that begins so for an option.
+            b'-' if format.is_empty() => format += "\\055",
+            b' '..=b'~' => format.push(char::from(byte)),
+            other => {
+                let _ = write!(format, "\\{other:03o}");
+            }
+        }
+    }
+    format
+}
+
 /// The command that gives a file its content.
 fn content(path: &str, value: &str) -> String {
-    let path = quoted(path);
+    let path = match is_printable(path) {
+        true => quoted(path),
+        false => format!("\"$(printf {})\"", quoted(&escaped(path))),
+    };
     match value.split_once(':') {
         None => format!("rm {path}"),
-        Some(("text", text)) => format!("printf %s {} > {path}", quoted(text)),
+        Some(("text", text)) if is_printable(text) => {
+            format!("printf %s {} > {path}", quoted(text))
+        }
+        // A terminal shows no control characters, and not every one has letters beyond ASCII.
+        Some(("text", text)) => format!("printf {} > {path}", quoted(&escaped(text))),
         Some((_, coded)) => format!("echo {} | base64 -d > {path}", quoted(coded)),
     }
 }
@@ -225,8 +257,7 @@ pub fn boot_plan(
         Ok(changes) => {
             for (setting, value) in changes {
                 let line = command(setting, value);
-                let lines = line.split('\n').map(|line| style.paint(Tone::Plain, line));
-                let _ = writeln!(out, "  {}", lines.collect::<Vec<_>>().join("\n"));
+                let _ = writeln!(out, "  {}", style.paint(Tone::Plain, &line));
             }
         }
         Err(why) => {

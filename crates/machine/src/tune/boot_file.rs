@@ -10,6 +10,8 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use punctual_record::text::shortened;
+use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr};
+use rustix::io::Errno;
 
 use super::boot::words;
 use super::journal::lock_within;
@@ -77,10 +79,21 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
     Ok(value_of(content(path)?.as_deref()))
 }
 
-/// Replaces a file at once: after a crash it has its old or its new content.
+/// The rights of a new file.
+const RIGHTS: u32 = 0o644;
+/// Those of one that was removed and comes back: nobody knows who might read it.
+pub(super) const PRIVATE: u32 = 0o600;
+
+/// [`write_as`] with the rights of a configuration.
 pub(super) fn write(path: &Path, value: &str) -> io::Result<()> {
+    write_as(path, value, RIGHTS)
+}
+
+/// Replaces a file at once: after a crash it has its old or its new content. If there is none, the new one
+/// gets these rights.
+pub(super) fn write_as(path: &Path, value: &str, rights: u32) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    let new = unfinished(path)?;
+    let new = unfinished_name(path)?;
     let Some(bytes) = content_of(value)? else {
         remove(path)?;
         remove(&new)?;
@@ -88,19 +101,22 @@ pub(super) fn write(path: &Path, value: &str) -> io::Result<()> {
     };
     fs::create_dir_all(folder)?;
     remove(&new)?;
+    let old = match File::open(path) {
+        Ok(old) => Some(old),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    // Nobody reads it before it has the rights of the old one.
+    let mode = if old.is_some() { PRIVATE } else { rights };
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
-        .mode(0o644)
+        .mode(mode)
         .open(&new)?;
     let written = (|| {
         file.write_all(&bytes)?;
-        if let Ok(old) = fs::metadata(path) {
-            file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))?;
-            let ours = file.metadata()?;
-            if (ours.uid(), ours.gid()) != (old.uid(), old.gid()) {
-                std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()))?;
-            }
+        if let Some(old) = &old {
+            copy_attributes(old, &file)?;
         }
         file.sync_all()?;
         fs::rename(&new, path)
@@ -112,8 +128,57 @@ pub(super) fn write(path: &Path, value: &str) -> io::Result<()> {
     sync_folder(folder)
 }
 
+/// The largest list of names of extended attributes, and the largest value (linux/limits.h:
+/// `XATTR_LIST_MAX`, `XATTR_SIZE_MAX`).
+const ATTRIBUTE: usize = 1 << 16;
+/// What the kernel derives from the content and sets by itself: it is not that of another content.
+const DERIVED: [&[u8]; 2] = [b"security.ima", b"security.evm"];
+
+/// The list of access rights (acl(5)).
+const ACL: &str = "system.posix_acl_access";
+
+/// Gives a file the owner, the rights and the extended attributes of another one.
+fn copy_attributes(from: &File, to: &File) -> io::Result<()> {
+    let (old, new) = (from.metadata()?, to.metadata()?);
+    // A change of the owner removes capabilities and the bits for another user: it comes first (chown(2)).
+    if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+        std::os::unix::fs::fchown(to, Some(old.uid()), Some(old.gid()))?;
+    }
+    to.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))?;
+    let (mut names, mut value) = (vec![0; ATTRIBUTE], vec![0; ATTRIBUTE]);
+    let length = match flistxattr(from, &mut names[..]) {
+        Err(Errno::NOTSUP) => 0,
+        length => length?,
+    };
+    let names = names[..length].split(|byte| *byte == 0);
+    // One that the folder gives to new files.
+    if !names.clone().any(|name| name == ACL.as_bytes()) {
+        match fremovexattr(to, ACL) {
+            Ok(()) | Err(Errno::NODATA | Errno::NOTSUP) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    for name in names.filter(|name| !name.is_empty() && !DERIVED.contains(name)) {
+        let named = |error: Errno| {
+            let name = String::from_utf8_lossy(name);
+            let error = crate::root::plain(&error.into());
+            io::Error::other(format!("its extended attribute {name}: {error}"))
+        };
+        let length = fgetxattr(from, name, &mut value[..]).map_err(named)?;
+        // A new file has labels of security modules already, and not each may be set.
+        let mut present = vec![0; length + 1];
+        if fgetxattr(to, name, &mut present[..]) == Ok(length)
+            && present[..length] == value[..length]
+        {
+            continue;
+        }
+        fsetxattr(to, name, &value[..length], XattrFlags::empty()).map_err(named)?;
+    }
+    Ok(())
+}
+
 /// The name of a file until it is complete: no program reads one of this name.
-fn unfinished(path: &Path) -> io::Result<PathBuf> {
+fn unfinished_name(path: &Path) -> io::Result<PathBuf> {
     let mut name = path
         .file_name()
         .ok_or(io::ErrorKind::InvalidInput)?
@@ -122,9 +187,10 @@ fn unfinished(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(name))
 }
 
-/// Whether a kill has left a file unfinished.
-pub(super) fn has_unfinished(path: &Path) -> bool {
-    unfinished(path).is_ok_and(|new| new.exists())
+/// What has the name of a file until it is complete: a kill has left it, or it is another program's.
+pub(super) fn unfinished(path: &Path) -> Option<PathBuf> {
+    let new = unfinished_name(path).ok()?;
+    fs::symlink_metadata(&new).is_ok().then_some(new)
 }
 
 fn remove(path: &Path) -> io::Result<()> {

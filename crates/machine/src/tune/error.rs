@@ -38,6 +38,21 @@ pub enum TuneError {
         /// The line's number, from 1.
         line: usize,
     },
+    /// The journal is longer than any that is written: it is not read in part.
+    LongJournal {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The journal has no room for the changes. Nothing was changed.
+    FullJournal {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another program's file has the name of one that is not complete yet. Nothing was changed.
+    InTheWay {
+        /// That file.
+        path: PathBuf,
+    },
     /// A setting is changed already, and another directory has its original. Nothing was changed.
     OtherState {
         /// The setting.
@@ -114,6 +129,25 @@ impl std::fmt::Display for TuneError {
                  lists",
                 path.display()
             ),
+            Self::LongJournal { path } => write!(
+                f,
+                "{}: the journal is longer than 16 MiB and is not read, nothing was changed: remove \
+                 the lines of settings that have a later line with `restored`, and that line, or move \
+                 the file away after restoring by hand what it lists",
+                path.display()
+            ),
+            Self::FullJournal { path } => write!(
+                f,
+                "{}: the journal has no room for these changes (16 MiB); nothing was changed: `punctual \
+                 tune restore` first",
+                path.display()
+            ),
+            Self::InTheWay { path } => write!(
+                f,
+                "{}: a file of this name would be overwritten, and punctual did not make it; nothing \
+                 was changed: move it away",
+                path.display()
+            ),
             Self::OtherState { setting, folder } => write!(
                 f,
                 "{setting} was changed with --state {0} and its original is there; nothing was \
@@ -161,6 +195,9 @@ impl std::error::Error for TuneError {
             Self::Partition(error) => Some(error),
             Self::Locked { .. }
             | Self::Malformed { .. }
+            | Self::LongJournal { .. }
+            | Self::FullJournal { .. }
+            | Self::InTheWay { .. }
             | Self::OtherState { .. }
             | Self::Conflict { .. }
             | Self::Gone { .. } => None,

@@ -5,8 +5,10 @@
 //! the originals are known. A torn last line belongs to a plan of which nothing was changed, or to
 //! a change that was restored and is found to be.
 
+mod lines;
+
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -15,13 +17,13 @@ use std::time::{Duration, Instant};
 use punctual_record::tuning::{Change, Closed, Entry, Holder, Setting};
 use serde::Serialize;
 
+use self::lines::{LIMIT, ends_with_newline, key, key_of, merged, parse, text_of};
 use super::TuneError;
+use super::boot_file::unfinished;
 use super::setting::{find_thread, is_between, is_gone, is_never_written, is_same, read};
 use super::states::States;
 use crate::root::Root;
 
-/// The largest journal that is read, in bytes.
-const LIMIT: u64 = 16 << 20;
 /// The file in the directory of state.
 const NAME: &str = "journal.jsonl";
 /// The last journal of which everything was restored.
@@ -200,9 +202,16 @@ impl Journal {
     /// is locked.
     #[must_use]
     pub fn entries_in(folder: &Path) -> Vec<Entry> {
+        Self::try_entries_in(folder).unwrap_or_default()
+    }
+
+    fn try_entries_in(folder: &Path) -> Result<Vec<Entry>, TuneError> {
         let path = folder.join(NAME);
-        let lines = File::open(&path).map(|file| parse(&file, &path).unwrap_or_default());
-        merged(&lines.unwrap_or_default())
+        let file = File::open(&path).map_err(|source| TuneError::UnreadJournal {
+            path: path.clone(),
+            source,
+        })?;
+        Ok(merged(&parse(&file, &path)?))
     }
 
     /// The change of a setting that stays.
@@ -266,6 +275,7 @@ impl Journal {
         for other in states.iter().flat_map(|states| &states.others) {
             self.check_other(other, &intents)?;
         }
+        self.check_unfinished(&intents)?;
         self.forget_former_boots()?;
         for intent in &mut intents {
             // Of changes that stay the first original counts, and it may be that of a holder.
@@ -285,33 +295,63 @@ impl Journal {
                 }
             }
         }
-        let entries: Vec<Entry> = intents
-            .into_iter()
-            .map(|intent| {
-                let first = match holder {
-                    Some(_) => None,
-                    None => self.entry(intent.setting),
-                };
-                let original = first.map_or(&*intent.now, |entry| &entry.original);
-                Entry {
-                    boot: self.boot.clone(),
-                    knob: intent.knob.to_owned(),
-                    setting: intent.setting.clone(),
-                    original: original.clone(),
-                    value: intent.value.to_owned(),
-                    holder,
-                }
-            })
-            .collect();
+        let entries = self.entries_of(&intents, holder);
+        // What a process holds may be made to stay after it was changed: there is room for that too.
+        let later = match holder {
+            Some(_) => self.entries_of(&intents, None),
+            None => Vec::new(),
+        };
+        self.make_room(&entries, &later)?;
         self.append(&entries)?;
         self.lines.extend(entries);
         self.entries = merged(&self.lines);
         Ok(())
     }
 
+    /// The lines of changes that will be made.
+    fn entries_of(&self, intents: &[Intent<'_>], holder: Option<Holder>) -> Vec<Entry> {
+        let entry = |intent: &Intent<'_>| {
+            let first = match holder {
+                Some(_) => None,
+                None => self.entry(intent.setting),
+            };
+            let original = first.map_or(&*intent.now, |entry| &entry.original);
+            Entry {
+                boot: self.boot.clone(),
+                knob: intent.knob.to_owned(),
+                setting: intent.setting.clone(),
+                original: original.clone(),
+                value: intent.value.to_owned(),
+                holder,
+            }
+        };
+        intents.iter().map(entry).collect()
+    }
+
+    /// Refuses files beside which another program's has the name of an unfinished one: it would be
+    /// removed. Of one that a kill left, the journal has the file.
+    fn check_unfinished(&self, intents: &[Intent<'_>]) -> Result<(), TuneError> {
+        for intent in intents {
+            let (Setting::BootFile { path, .. } | Setting::ConfigFile { path }) = intent.setting
+            else {
+                continue;
+            };
+            let is_known = self.entries.iter().any(|it| it.setting == *intent.setting);
+            if !is_known && let Some(path) = unfinished(Path::new(path)) {
+                return Err(TuneError::InTheWay { path });
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses what another directory's journal has changed and not restored.
     fn check_other(&self, folder: &Path, intents: &[Intent<'_>]) -> Result<(), TuneError> {
-        for entry in Self::entries_in(folder) {
+        let entries = match Self::try_entries_in(folder) {
+            // It may have any of them.
+            Err(error @ TuneError::LongJournal { .. }) => return Err(error),
+            entries => entries.unwrap_or_default(),
+        };
+        for entry in entries {
             let is_same_setting = intents.iter().any(|it| *it.setting == entry.setting);
             let is_in_force = || {
                 let now = read(&entry.setting);
@@ -339,6 +379,44 @@ impl Journal {
         if current.len() == self.lines.len() {
             return Ok(());
         }
+        self.rewrite(current)
+    }
+
+    /// Refuses lines for which there is no room, those that come later included. What was restored makes
+    /// room: its lines are left out.
+    fn make_room(&mut self, lines: &[Entry], later: &[Entry]) -> Result<(), TuneError> {
+        let more = self.length(lines)? + self.length(later)?;
+        if self.has_room(more)? {
+            return Ok(());
+        }
+        if self.length(&self.lines)? + more > LIMIT {
+            return Err(TuneError::FullJournal {
+                path: self.path.clone(),
+            });
+        }
+        self.rewrite(self.lines.clone())
+    }
+
+    /// Whether so many bytes can be added, and the line break that ends a torn line.
+    fn has_room(&self, more: u64) -> Result<bool, TuneError> {
+        let file = self.file.metadata().map_err(|it| self.failed(it))?;
+        Ok(file.len() + 1 + more <= LIMIT)
+    }
+
+    fn length<T: Serialize>(&self, lines: &[T]) -> Result<u64, TuneError> {
+        let text = text_of(lines).map_err(|it| self.failed(it))?;
+        Ok(text.len() as u64)
+    }
+
+    fn failed(&self, source: io::Error) -> TuneError {
+        TuneError::Journal {
+            path: self.path.clone(),
+            source,
+        }
+    }
+
+    /// Replaces the journal at once by one that has only these lines.
+    fn rewrite(&mut self, lines: Vec<Entry>) -> Result<(), TuneError> {
         let new = self.path.with_extension("new");
         let replaced = (|| {
             let _ = std::fs::remove_file(&new);
@@ -350,17 +428,15 @@ impl Journal {
                 .open(&new)?;
             // Whoever opens it next waits for us, as for the one that it replaces.
             file.lock()?;
-            (&file).write_all(text_of(&current)?.as_bytes())?;
+            (&file).write_all(text_of(&lines)?.as_bytes())?;
             file.sync_all()?;
             std::fs::rename(&new, &self.path)?;
             Ok(file)
         })();
-        self.file = replaced.map_err(|source| TuneError::Journal {
-            path: self.path.clone(),
-            source,
-        })?;
-        self.entries = merged(&current);
-        self.lines = current;
+        self.file = replaced.map_err(|source| self.failed(source))?;
+        self.sync_folder().map_err(|source| self.failed(source))?;
+        self.entries = merged(&lines);
+        self.lines = lines;
         Ok(())
     }
 
@@ -432,18 +508,22 @@ impl Journal {
             restored: entry.setting.clone(),
             holder: entry.holder,
         });
-        self.append(&closed.collect::<Vec<_>>())?;
+        let closed: Vec<Closed> = closed.collect();
         let is_ended = |line: &Entry| ended.iter().any(|it| key_of(it) == key_of(line));
-        self.lines.retain(|line| !is_ended(line));
-        self.entries = merged(&self.lines);
+        let mut left = self.lines.clone();
+        left.retain(|line| !is_ended(line));
+        if !self.has_room(self.length(&closed)?)? {
+            // Without these lines it is shorter.
+            return self.rewrite(left);
+        }
+        self.append(&closed)?;
+        self.entries = merged(&left);
+        self.lines = left;
         Ok(())
     }
 
     fn append<T: Serialize>(&mut self, lines: &[T]) -> Result<(), TuneError> {
-        self.try_append(lines).map_err(|source| TuneError::Journal {
-            path: self.path.clone(),
-            source,
-        })
+        self.try_append(lines).map_err(|source| self.failed(source))
     }
 
     fn try_append<T: Serialize>(&mut self, lines: &[T]) -> io::Result<()> {
@@ -456,21 +536,16 @@ impl Journal {
         let text = begin.to_owned() + &text_of(lines)?;
         self.file.write_all(text.as_bytes())?;
         self.file.sync_data()?;
-        // The file itself must survive as well.
-        if let Some(folder) = self.path.parent() {
-            File::open(folder)?.sync_all()?;
-        }
-        Ok(())
+        self.sync_folder()
     }
-}
 
-fn text_of<T: Serialize>(lines: &[T]) -> io::Result<String> {
-    let mut text = String::new();
-    for line in lines {
-        text += &serde_json::to_string(line).map_err(io::Error::other)?;
-        text.push('\n');
+    /// The file itself must survive as well.
+    fn sync_folder(&self) -> io::Result<()> {
+        match self.path.parent() {
+            Some(folder) => File::open(folder)?.sync_all(),
+            None => Ok(()),
+        }
     }
-    Ok(text)
 }
 
 /// This process, as the holder of changes.
@@ -489,77 +564,4 @@ fn is_alive(holder: Holder) -> bool {
 
 fn boot() -> io::Result<String> {
     Root::live().text("/proc/sys/kernel/random/boot_id")
-}
-
-type Key<'k> = (&'k str, &'k Setting, Option<Holder>);
-
-fn key<'k>(boot: &'k str, setting: &'k Setting, holder: Option<Holder>) -> Key<'k> {
-    // What outlives a reboot is the same setting in each boot.
-    let boot = if setting.ends_with_boot() { boot } else { "" };
-    (boot, setting, holder)
-}
-
-fn key_of(entry: &Entry) -> Key<'_> {
-    key(&entry.boot, &entry.setting, entry.holder)
-}
-
-/// The changes of a journal that were not restored. A line that is damaged ends one plan's intents
-/// only if it is followed by an empty rest or by the line break that the next plan wrote.
-fn parse(file: &File, path: &Path) -> Result<Vec<Entry>, TuneError> {
-    let mut text = Vec::new();
-    file.take(LIMIT)
-        .read_to_end(&mut text)
-        .map_err(|source| TuneError::Journal {
-            path: path.to_owned(),
-            source,
-        })?;
-    let text = String::from_utf8_lossy(&text);
-    let mut lines = Vec::new();
-    for (number, line) in text.lines().enumerate().filter(|(_, it)| !it.is_empty()) {
-        match serde_json::from_str::<Entry>(line) {
-            Ok(entry) => lines.push(entry),
-            // Written in part when the disk was full or the machine stopped: nothing was changed.
-            Err(error) if error.is_eof() => {}
-            Err(_) => match serde_json::from_str::<Closed>(line) {
-                Ok(closed) => {
-                    let key = key(&closed.boot, &closed.restored, closed.holder);
-                    lines.retain(|entry| key_of(entry) != key);
-                }
-                Err(_) => {
-                    return Err(TuneError::Malformed {
-                        path: path.to_owned(),
-                        line: number + 1,
-                    });
-                }
-            },
-        }
-    }
-    Ok(lines)
-}
-
-/// One change for each setting and holder: the first original, the last value and its knob count.
-fn merged(lines: &[Entry]) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
-    for line in lines {
-        let known = entries.iter_mut().find(|it| key_of(it) == key_of(line));
-        match known {
-            Some(known) => {
-                known.value.clone_from(&line.value);
-                known.boot.clone_from(&line.boot);
-                known.knob.clone_from(&line.knob);
-            }
-            None => entries.push(line.clone()),
-        }
-    }
-    entries
-}
-
-fn ends_with_newline(mut file: &File) -> io::Result<bool> {
-    if file.seek(SeekFrom::End(0))? == 0 {
-        return Ok(true);
-    }
-    file.seek(SeekFrom::End(-1))?;
-    let mut last = [0];
-    file.read_exact(&mut last)?;
-    Ok(last == *b"\n")
 }

@@ -1,12 +1,14 @@
 //! Files that make changes again at each boot: they are installed and removed through the journal.
 
+use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use punctual_record::finding::FindingId;
 use punctual_record::tuning::{Applied, Change, Entry, Setting};
 
 use super::boot::write_all;
-use super::boot_file::{has_unfinished, value_of};
+use super::boot_file::{unfinished, value_of};
 use super::setting::{find_thread, is_same, read};
 use super::{Journal, TuneError, status};
 
@@ -21,6 +23,8 @@ pub enum LeftOut {
     UnknownNamespace,
     /// It is of one thread, whose number means another one, or none, after a reboot.
     OfThread,
+    /// It is of one interrupt, whose number may mean another one, or none, after a reboot.
+    OfInterrupt,
     /// It can't be read: the system's reason.
     Unreadable(String),
 }
@@ -41,6 +45,27 @@ fn first_namespace() -> Option<u64> {
     let is_kernel = || find_thread(2).is_ok_and(|it| it.name == "kthreadd");
     let found = of(1).or_else(|| of(2).filter(|_| is_kernel()))?;
     Some(found.ino())
+}
+
+/// Whether it is a file of an interrupt or of a process by its number, which a user named: numbers of
+/// message-signalled interrupts are given out anew at each boot. A finding's knob looks for them anew.
+fn numbered(entry: &Entry) -> Option<LeftOut> {
+    let Setting::File { path } = &entry.setting else {
+        return None;
+    };
+    if FindingId::by_name(&entry.knob).is_some() {
+        return None;
+    }
+    let mut names = Path::new(path).strip_prefix("/proc").ok()?.iter();
+    let is_number = |name: &OsStr| {
+        let name = name.as_encoded_bytes();
+        !name.is_empty() && name.iter().all(u8::is_ascii_digit)
+    };
+    match names.next()? {
+        name if name == "irq" && is_number(names.next()?) => Some(LeftOut::OfInterrupt),
+        name if is_number(name) => Some(LeftOut::OfThread),
+        _ => None,
+    }
 }
 
 /// What `apply` has changed and is in force now; of these knobs alone, if some are named.
@@ -64,6 +89,7 @@ pub fn in_force(journal: &Journal, only: &[String]) -> InForce {
             );
         let elsewhere = match (entry.setting.network_namespace(), first) {
             _ if is_of_thread => Some(LeftOut::OfThread),
+            _ if numbered(entry).is_some() => numbered(entry),
             (Some(_), None) => Some(LeftOut::UnknownNamespace),
             (Some(of), Some(first)) if of != first => Some(LeftOut::OtherNamespace),
             _ => None,
@@ -146,5 +172,5 @@ pub(super) fn has_left_over(path: &Path) -> bool {
         let mut entries = std::fs::read_dir(folder).into_iter().flatten();
         folder.exists() && entries.next().is_none()
     };
-    has_unfinished(path) || own_folder(path).is_some_and(is_empty)
+    unfinished(path).is_some() || own_folder(path).is_some_and(is_empty)
 }

@@ -1,5 +1,6 @@
 //! Restores settings, and says how they are.
 
+use std::io;
 use std::path::Path;
 
 use punctual_record::tuning::{Applied, Entry, Restored, Setting};
@@ -35,13 +36,16 @@ fn applied(journal: &Journal, entry: &Entry) -> Applied {
     match read(&entry.setting) {
         Ok(now) if is_same(&entry.setting, &now, &entry.original) => Applied::Original,
         Ok(now) if journal.is_ours(&entry.setting, &now) => Applied::Ours(now),
-        // Somebody removed it, or a reboot did.
-        Ok(now) if matches!(entry.setting, Setting::ConfigFile { .. }) && is_absent(&now) => {
-            Applied::Gone
-        }
+        // Somebody removed it, or a reboot did. Of a file that a user named, absent is a value.
+        Ok(now) if is_of_persist(entry) && is_absent(&now) => Applied::Gone,
         Ok(now) => Applied::Changed(now),
         Err(error) => Applied::Unreadable(plain(&error)),
     }
+}
+
+/// Whether `persist` wrote it: a file that a user named is its knob.
+fn is_of_persist(entry: &Entry) -> bool {
+    matches!(&entry.setting, Setting::ConfigFile { path } if *path != entry.knob)
 }
 
 /// Whether a kill may have left something else than the setting's value: between the file and the
@@ -49,10 +53,19 @@ fn applied(journal: &Journal, entry: &Entry) -> Applied {
 fn needs_a_write(setting: &Setting) -> bool {
     match setting {
         Setting::BootFile { path, update } => {
-            update.is_some() || boot_file::has_unfinished(Path::new(path))
+            update.is_some() || boot_file::unfinished(Path::new(path)).is_some()
         }
         Setting::ConfigFile { path } => persist::has_left_over(Path::new(path)),
         _ => false,
+    }
+}
+
+fn write_original(entry: &Entry) -> io::Result<()> {
+    match &entry.setting {
+        Setting::ConfigFile { path } if !is_of_persist(entry) && !Path::new(path).exists() => {
+            boot_file::write_as(Path::new(path), &entry.original, boot_file::PRIVATE)
+        }
+        setting => write(setting, &entry.original),
     }
 }
 
@@ -91,7 +104,7 @@ pub fn restore(
             if request.dry_run {
                 return Restored::Written;
             }
-            match write(&entry.setting, &entry.original) {
+            match write_original(entry) {
                 Ok(()) => Restored::Written,
                 Err(error) => Restored::Failed(plain(&error)),
             }

@@ -11,6 +11,8 @@ mod boot;
 mod boot_kills;
 mod cpuset_v1;
 mod knobs;
+mod limit;
+mod own_files;
 mod partition;
 mod persist;
 mod session;

@@ -9,7 +9,7 @@ use punctual_machine::tune::{
     InForce, Journal, LeftOut, RestoreRequest, TuneError, apply, in_force, persist, restore, status,
 };
 use punctual_record::finding::FindingId;
-use punctual_record::tuning::Applied;
+use punctual_record::tuning::{Applied, Entry, Setting};
 use tempfile::TempDir;
 
 use crate::{FOLDER, child_of, files, open_again, values};
@@ -121,6 +121,66 @@ fn what_apply_changed_is_in_force_until_another_program_changes_it() {
         "{left_out:?}"
     );
     assert_eq!(values(&changes)[1], "99");
+}
+
+#[test]
+fn numbers_of_interrupts_and_processes_are_not_made_permanent() {
+    let folder = TempDir::new().expect("a folder");
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("a boot");
+    let timer = fs::read_dir("/proc/irq").expect("interrupts").flatten();
+    let timer = timer
+        .map(|it| it.path())
+        .find(|it| it.is_dir())
+        .expect("one");
+    let timer = timer.join("smp_affinity_list").display().to_string();
+    let own = format!("/proc/{}/oom_score_adj", std::process::id());
+    let irq_affinity = FindingId::IrqAffinity.name();
+    let all = [
+        (timer.as_str(), timer.as_str()),
+        (
+            "/proc//irq/./default_smp_affinity",
+            "/proc//irq/./default_smp_affinity",
+        ),
+        (irq_affinity, timer.as_str()),
+        (own.as_str(), own.as_str()),
+    ];
+    // As if their values were ours.
+    let line = |(knob, path): &(&str, &str)| {
+        let setting = Setting::File {
+            path: (*path).to_owned(),
+        };
+        let entry = Entry {
+            boot: boot.trim().to_owned(),
+            knob: (*knob).to_owned(),
+            value: punctual_machine::tune::read(&setting).expect("a value"),
+            setting,
+            original: "another".to_owned(),
+            holder: None,
+        };
+        serde_json::to_string(&entry).expect("JSON") + "\n"
+    };
+    let in_force = |lines: &[(&str, &str)]| {
+        let text: String = lines.iter().map(line).collect();
+        fs::write(folder.path().join("journal.jsonl"), text).expect("written");
+        in_force(&Journal::look(folder.path()).expect("a journal"), &[])
+    };
+    let InForce { kept, left_out } = in_force(&[all[0], all[1], all[3]]);
+    let kept: Vec<&str> = kept.iter().map(|it| it.knob.name()).collect();
+    assert_eq!(kept, [all[1].0]);
+    let left_out: Vec<_> = left_out
+        .into_iter()
+        .map(|(it, why)| (it.knob, why))
+        .collect();
+    assert_eq!(
+        left_out,
+        [
+            (timer.clone(), LeftOut::OfInterrupt),
+            (own.clone(), LeftOut::OfThread)
+        ]
+    );
+    // The knob finds the interrupts anew at each boot.
+    let InForce { kept, left_out } = in_force(&all[2..3]);
+    assert_eq!((kept.len(), left_out.len()), (1, 0), "{left_out:?}");
 }
 
 #[test]

@@ -54,6 +54,7 @@ mod tasksets;
 mod terminal;
 mod total;
 mod traced;
+mod tuning;
 mod verdict;
 #[path = "../../../record/tests/made/verdicts.rs"]
 mod verdicts;
