@@ -100,6 +100,8 @@ pub fn analyse_record(run: &Run) -> Result<Analysis, DecodeError> {
             ..view.clone()
         };
         analysis.verdict = judge(&settings.requirements, &uncounted, settings.confidence);
+        // It states one number of misses, and here there is the least and the most.
+        analysis.miss = None;
     }
     if let Some(gaps) = &run.gaps {
         // The number of gaps is no number of trials.

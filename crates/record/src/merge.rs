@@ -158,6 +158,13 @@ impl Merger {
             sum.add(thread, histogram, (late, missed_late), shift);
             if let Some(watched) = run.gaps.as_ref().and_then(|gaps| gaps.threads.get(index)) {
                 sum.add_watched(watched);
+                // A run with a higher threshold kept none of the gaps between both.
+                let others = self.first.as_deref().unwrap_or(run).gaps.as_ref();
+                let above_ns = |gaps: Option<&Gaps>| gaps.map_or(0, |it| it.above_ns);
+                let (here, first) = (above_ns(run.gaps.as_ref()), above_ns(others));
+                if here > first {
+                    sum.has_untold(here);
+                }
             }
         }
         self.timeline.add(&run.timeline);

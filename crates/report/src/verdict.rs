@@ -152,7 +152,7 @@ pub fn requirement(result: &RequirementResult, judgement: &Judgement) -> String 
 fn untold(time: &WatchedTime, limit_ns: u64) -> String {
     match time.untold_ns > limit_ns {
         true => format!(
-            ", but one of {} may have been the platform's: its events are missing",
+            ", but one of {} may count: it was not kept, or its events are missing",
             words::duration(time.untold_ns)
         ),
         false => String::new(),

@@ -182,10 +182,15 @@ pub fn extremal_index(
     for wanted in [half.min(LEVELS[0])].into_iter().chain(LEVELS) {
         let wanted = wanted.max(above_ceiling);
         // The level just below the exceedance of that rank, or the lowest there is.
-        let threshold = latencies
+        let mut threshold = latencies
             .get(wanted)
             .copied()
             .unwrap_or_else(|| peaks.threshold());
+        // A clock with coarse steps gives many samples the same length: that of this rank may be that of most above it.
+        let above = latencies.partition_point(|latency| *latency > threshold);
+        if above < wanted / 2 && threshold > peaks.threshold() {
+            threshold -= 1;
+        }
         if !thresholds.contains(&threshold) {
             thresholds.push(threshold);
         }

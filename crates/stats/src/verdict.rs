@@ -9,6 +9,7 @@
 //! A verdict is data: outcomes, bounds and counts. Whoever shows it finds the words.
 
 use crate::evidence::{RunEvidence, Skipped, ThreadEvidence};
+use crate::extremal::MIN_EXCEEDANCES;
 use crate::gaps::WatchedTime;
 use crate::lengths::LengthResult;
 use crate::miss::{MissBound, MissEvidence, TimeNeeded, TimeUnknown};
@@ -341,7 +342,7 @@ pub(crate) fn judge_one(
         Outcome::Inconclusive
     };
     let too_short = match outcome {
-        Outcome::Pass => too_short(&bound, limit_ns),
+        Outcome::Pass => without_bursts(&bound, allowed).or(too_short(&bound, limit_ns)),
         _ => None,
     };
     let outcome = too_short.map_or(outcome, |_| Outcome::Inconclusive);
@@ -404,6 +405,17 @@ fn too_short(bound: &MissBound, limit_ns: u64) -> Option<TimeNeeded> {
         .then(|| (bound.duration_ns / bound.cycles.max(1)).saturating_mul(ENOUGH_CYCLES));
     let without_miss_ns = shorter_than(limit_ns, bound.duration_ns).max(of_cycles)?;
     Some(TimeNeeded {
+        without_miss_ns,
+        likely_ns: without_miss_ns,
+    })
+}
+
+/// How much longer a run has to be to show whether its misses come in bursts, where a share of them is allowed.
+fn without_bursts(bound: &MissBound, allowed: f64) -> Option<TimeNeeded> {
+    let enough = 2 * MIN_EXCEEDANCES as u64;
+    let is_unknown = bound.extremal_index.is_none() && bound.cycles < enough && allowed > 0.0;
+    let without_miss_ns = (bound.duration_ns / bound.cycles.max(1)).saturating_mul(enough);
+    is_unknown.then_some(TimeNeeded {
         without_miss_ns,
         likely_ns: without_miss_ns,
     })

@@ -12,7 +12,8 @@ with once as (
 each as (
     select kernel, hardware, bios, load, source, limit_ns, min(started) as since, count(*) as runs,
            cast(sum(cycles) as bigint) as cycles, cast(sum(misses) as bigint) as misses,
-           case when sum(misses) > 0 then greatest(1.0, sum(misses * dispersion) / sum(misses)) else 1.0 end as dispersion,
+           greatest(1.0, case when sum(misses) > 0 then sum(misses * dispersion) / sum(misses)
+                              else sum(cycles * dispersion) / sum(cycles) end) as dispersion,
            max(maximum_ns) as maximum_ns
     from once
     where cycles > 0

@@ -24,7 +24,9 @@ summed as (
            count(distinct machine) as machines,
            cast(sum(case when misses > 0 then 1 else 0 end) as bigint) as runs_with_miss,
            cast(sum(cycles) as bigint) as cycles, cast(sum(misses) as bigint) as misses,
-           case when sum(misses) > 0 then sum(misses * dispersion) / sum(misses) else 1.0 end as within_runs,
+           case when sum(misses) > 0 then sum(misses * dispersion) / sum(misses)
+                -- Without a miss a run tells of them by its highest samples.
+                else sum(cycles * dispersion) / sum(cycles) end as within_runs,
            case when sum(misses) > 0 and count(*) > 1
                 then sum((misses - expected) * (misses - expected) / expected) / (count(*) - 1)
                 else 1.0 end as between_runs

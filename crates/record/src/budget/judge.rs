@@ -332,10 +332,12 @@ fn common(known: &[Known<'_>], deadline_ns: u64) -> Option<CommonFigures> {
     };
     let end_ns = all().map(end).min()?;
     let blocks = end_ns.checked_sub(start_ns)? / width_ns;
+    let stretch_ns = width_ns.saturating_add(deadline_ns);
     let highest = |of: &Measured<'_>| -> Vec<Option<u64>> {
         let open = of.has_open_skips();
         (0..blocks.min(u64::from(u32::MAX)))
-            .map(|block| highest_in(of, open, start_ns + block * width_ns, width_ns))
+            // What began in a block ends within the deadline after it, or has missed it anyway.
+            .map(|block| highest_in(of, open, start_ns + block * width_ns, stretch_ns))
             .collect()
     };
     let hops: Vec<Vec<Option<u64>>> = all().map(highest).collect();

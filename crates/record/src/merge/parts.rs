@@ -114,6 +114,12 @@ impl MergedThread {
             .map(|(sum, term)| sum.saturating_add(term));
     }
 
+    /// Gaps up to this length may have come and were not kept.
+    pub(super) fn has_untold(&mut self, most_ns: u64) {
+        let sum = self.watched.get_or_insert_default();
+        sum.longest_untold_ns = sum.longest_untold_ns.max(most_ns);
+    }
+
     /// What was watched in all.
     pub(super) fn watched(&self) -> Watched {
         self.watched.unwrap_or_default()

@@ -5,8 +5,8 @@ use punctual_stats::lengths::LengthEvidence;
 use serde::{Deserialize, Serialize};
 
 use super::{WatchedTask, add_histogram};
-use crate::Unavailable;
 use crate::bounds::{Broken, at_most, ensure, histogram};
+use crate::{Unavailable, is_zero};
 
 /// A mark of a watched program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -80,6 +80,9 @@ pub struct MarkedThread {
     /// ended.
     #[serde(default)]
     pub unfinished: u64,
+    /// How long the one that had begun and not ended had lasted when the watch ended; 0: there was none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub open_ns: u64,
     /// Ended, and not begun since the watch began.
     #[serde(default)]
     pub unmatched: u64,
@@ -169,6 +172,10 @@ impl WatchedMark {
             let mut thread = thread.clone();
             if self.limit_ns != other.limit_ns {
                 thread.longer = thread.longer_than(self.limit_ns);
+                let is_over =
+                    |limit_ns: Option<u64>| limit_ns.is_some_and(|it| thread.open_ns > it);
+                let more = is_over(self.limit_ns) && !is_over(other.limit_ns);
+                thread.unfinished = thread.unfinished.saturating_add(more.into());
             }
             // The second of a name joins the second of that name.
             let same =
@@ -201,6 +208,7 @@ impl MarkedThread {
 
     fn add(&mut self, other: &Self) {
         add_histogram(&mut self.lengths, &other.lengths);
+        self.open_ns = self.open_ns.max(other.open_ns);
         for (sum, term) in [
             (&mut self.count, other.count),
             (&mut self.unfinished, other.unfinished),

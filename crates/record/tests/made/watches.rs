@@ -301,6 +301,7 @@ fn mark(name: &str) -> WatchedMark {
         count: 10_002,
         lengths: lengths.clone(),
         unfinished: 4,
+        open_ns: 1_000_000,
         unmatched: 1,
         lost,
         longer: 1,

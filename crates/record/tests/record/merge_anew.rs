@@ -4,6 +4,7 @@ use super::merge::{checked, exact};
 use super::support::{latencies, run, run_of, thread};
 
 use punctual_record::*;
+use punctual_stats::Outcome;
 use punctual_stats::requirement::Requirement;
 
 #[test]
@@ -96,4 +97,49 @@ fn skipped_periods_of_several_intervals_have_bounds() {
     let many = (0..200).map(|number| other(named, number));
     let all: Vec<Run> = [run(1)].into_iter().chain(many).chain([late]).collect();
     assert_eq!(of(&all), (0, 3 * each));
+}
+
+/// Gaps between the two thresholds were not kept.
+#[test]
+fn a_run_that_kept_only_longer_gaps_is_no_evidence_for_a_lower_limit() {
+    let looked = |above_ns: u64| {
+        let mut run = run_of(vec![thread(0, &[], 64)]);
+        run.request.requirements = vec![Requirement::Max { limit_ns: 100_000 }];
+        run.measured_ns = 1_000_000_000;
+        run.gaps = Some(Gaps {
+            subject: Subject::Noise,
+            method: Method::Polling,
+            above_ns,
+            step_ns: 50,
+            runtime_ns: 1_000_000,
+            period_ns: 1_000_000,
+            sifted: false,
+            threads: vec![Watched {
+                span_ns: 1_000_000_000,
+                polled_ns: 1_000_000_000,
+                polls: 20_000_000,
+                ..Watched::default()
+            }],
+        });
+        let analysis = analyse_record(&run).unwrap();
+        run.conclude(analysis);
+        run
+    };
+    let outcome = |runs: &[Run]| {
+        let merged = exact(runs, true);
+        assert_eq!(invalid_reasons(&merged), []);
+        merged.verdict.map(|verdict| verdict.outcome)
+    };
+    assert_eq!(
+        outcome(&[looked(1_000), looked(1_000)]),
+        Some(Outcome::Pass)
+    );
+    assert_eq!(
+        outcome(&[looked(1_000), looked(90_000)]),
+        Some(Outcome::Pass)
+    );
+    assert_eq!(
+        outcome(&[looked(1_000), looked(300_000_000)]),
+        Some(Outcome::Inconclusive)
+    );
 }

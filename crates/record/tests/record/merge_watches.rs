@@ -52,7 +52,7 @@ fn marked(place: &str, limit_ns: Option<u64>, lengths: &[u64]) -> Run {
     passed.longer = lengths.iter().filter(longer).count() as u64;
     let mut longest = lengths.to_vec();
     longest.sort_unstable_by(|a, b| b.cmp(a));
-    passed.unfinished = 0;
+    (passed.unfinished, passed.open_ns) = (0, 0);
     let worst = passed.worst[0];
     let worst = |length_ns| WorstLength { length_ns, ..worst };
     passed.worst = longest
@@ -105,6 +105,24 @@ fn lengths_of_a_mark_are_compared_with_the_first_limit() {
 }
 
 /// Those of one name and limit are two where their places are.
+/// A pass that is under way when a watch ends is longer than a limit that it had not.
+#[test]
+fn an_open_pass_is_compared_with_the_first_limit_too() {
+    const MS: u64 = 1_000_000;
+    for (limit_ns, open_ns, outcome) in [
+        (Some(5_000 * MS), 900 * MS, Outcome::Invalid),
+        (None, 900 * MS, Outcome::Invalid),
+        (None, 9 * MS, Outcome::Pass),
+    ] {
+        let limited = marked("a", Some(10 * MS), &[MS; 50]);
+        let mut open = marked("a", limit_ns, &[MS; 50]);
+        open.watch.as_mut().unwrap().marks[0].threads[0].open_ns = open_ns;
+        let merged = exact(&[limited, open], true);
+        let verdict = merged.verdict.as_ref().unwrap();
+        assert_eq!(verdict.outcome, outcome, "{limit_ns:?} {open_ns}");
+    }
+}
+
 #[test]
 fn a_limited_mark_without_a_place_in_the_sum_is_no_sum() {
     const LIMIT: Option<u64> = Some(10_000_000);

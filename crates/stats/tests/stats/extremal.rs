@@ -84,6 +84,25 @@ fn a_level_that_most_cycles_exceed_says_nothing() {
     assert_eq!(run(59), None);
 }
 
+/// Times of a clock with coarse steps: the samples of every burst have the same length.
+#[test]
+fn equal_latencies_are_bursts_like_others() {
+    let run = |latency: &dyn Fn(u64) -> u64| {
+        let mut peaks = Peaks::new();
+        for cycle in 0..20_000_u64 {
+            let latency_ns = match cycle % 500 < 50 {
+                true => 50_000 + latency(cycle),
+                false => 3_000 + cycle * 7_919 % 20_000 / 10,
+            };
+            peaks.offer(Peak::new(cycle, cycle * 1_000_000, latency_ns));
+        }
+        extremal_index(&peaks, (20_000, 20_000), 20_000_000_000, u64::MAX).expect("enough")
+    };
+    let (fine, coarse) = (run(&|cycle| cycle % 97), run(&|_| 0));
+    assert!(fine.theta_lower < 0.1, "{fine:?}");
+    assert!(coarse.theta_lower < 0.1, "{coarse:?}");
+}
+
 #[test]
 fn too_few_peaks_give_no_index() {
     let run = support::independent(&mut Rng::new(1), 20, 1e-3);

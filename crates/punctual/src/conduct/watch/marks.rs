@@ -35,6 +35,8 @@ struct AtMark {
     longer: u64,
     /// The longest first.
     worst: Vec<WorstLength>,
+    /// How long the one had lasted that was open when the watch ended.
+    open_ns: u64,
     /// It has ended, and its counts are no longer in the kernel.
     gone: bool,
 }
@@ -220,6 +222,7 @@ impl AtMark {
             limit_ns: limit_ns.unwrap_or(u64::MAX),
             longer: 0,
             worst: Vec::new(),
+            open_ns: 0,
             gone: false,
         }
     }
@@ -256,8 +259,9 @@ impl AtMark {
     /// At the end of the watch, one that has begun longer ago than the limit may hang: it took longer, or was left.
     fn close(&mut self, now_ns: u64) {
         let since_ns = self.passes.open_since_ns.take().filter(|_| !self.gone);
-        let over = since_ns.is_some_and(|it| now_ns.saturating_sub(it) > self.limit_ns);
-        self.passes.unfinished += u64::from(over);
+        let open_ns = since_ns.map_or(0, |it| now_ns.saturating_sub(it));
+        self.open_ns = self.open_ns.max(open_ns);
+        self.passes.unfinished += u64::from(open_ns > self.limit_ns);
     }
 
     fn lost(&self) -> u64 {
@@ -270,6 +274,7 @@ impl AtMark {
             count: self.passes.count,
             lengths: HistogramRecord::from(&self.lengths),
             unfinished: self.passes.unfinished,
+            open_ns: self.open_ns,
             unmatched: self.passes.unmatched,
             lost: self.lost(),
             longer: self.longer,
