@@ -12,7 +12,9 @@ mod words;
 
 use std::time::UNIX_EPOCH;
 
-use punctual_stats::compare::{Comparand, Comparison as Statistics, RunComparand, Untested};
+use punctual_stats::compare::{
+    Comparand, Comparison as Statistics, Conclusion, RunComparand, Untested,
+};
 use punctual_stats::histogram::Histogram;
 use serde::Serialize;
 
@@ -142,9 +144,12 @@ pub fn compare(
             punctual_stats::compare::sides(&runs(0, first), &runs(1, second), confidence)
         }
     };
+    let shares = [first, second].map(skipped);
+    let is_seen = statistics.conclusion != Conclusion::NoDifferenceSeen;
     let statistics = match all().any(|run| run.gaps.is_some()) {
         true => statistics.untested(Untested::Gaps),
-        false => statistics,
+        false if is_seen || (shares[0] - shares[1]).abs() <= MOST_SKIPPED => statistics,
+        false => statistics.untested(Untested::Skipped),
     };
     let totals = own.each_ref().map(|side| pooled(side));
     let cut = cut.each_ref().map(|side| pooled(side));
@@ -161,6 +166,21 @@ pub fn compare(
         differences,
         warnings,
     })
+}
+
+/// Sides whose shares of skipped periods differ by more than this differ, whatever their latencies: as many samples as
+/// are beyond p99.9.
+const MOST_SKIPPED: f64 = 1e-3;
+
+/// How much of their cycles the runs of a side skipped.
+fn skipped(runs: &[Run]) -> f64 {
+    let threads = || runs.iter().flat_map(|run| &run.threads);
+    let missed: f64 = threads().map(|thread| thread.missed as f64).sum();
+    let samples: f64 = threads().map(|thread| thread.latency.count as f64).sum();
+    match missed + samples > 0.0 {
+        true => missed / (missed + samples),
+        false => 0.0,
+    }
 }
 
 /// When a run was started, in ns of the time of day.

@@ -124,6 +124,8 @@ pub enum Untested {
     NoQuantile,
     /// Their samples are gaps: a side that has more short ones has shorter gaps.
     Gaps,
+    /// One side skipped more of its periods, which have no latency: its latencies are of what is left.
+    Skipped,
 }
 
 /// What a comparison says.

@@ -86,6 +86,11 @@ pub(super) fn meaning(statistics: &Statistics) -> Option<String> {
         } => "The samples are gaps: a machine that has more short ones has the lower percentiles. What counts is \
               the time in gaps, in the table below."
             .to_owned(),
+        Conclusion::Untested {
+            why: Untested::Skipped,
+        } => "One side skipped or lost more of its cycles: these have no latency and are in no percentile. Compare \
+              their numbers in the table below."
+            .to_owned(),
         Conclusion::Untested { why } => format!(
             "{} {ALTERNATE}",
             match why {

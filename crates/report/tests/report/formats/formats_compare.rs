@@ -153,6 +153,19 @@ fn several_runs_in_mixed_order_name_the_slower_side() {
         let [first, second] = several(word, 0);
         let same = compare(&first, &second, None).unwrap();
         assert_eq!(same.statistics.conclusion, Conclusion::NoDifferenceSeen);
+        // What one side skipped has no latency.
+        let mut second = second;
+        for thread in second.iter_mut().flat_map(|run| &mut run.threads) {
+            thread.missed = thread.latency.count / 100;
+        }
+        let other = compare(&first, &second, None).unwrap();
+        let why = Untested::Skipped;
+        assert_eq!(other.statistics.conclusion, Conclusion::Untested { why });
+        let said = text(&other);
+        assert!(
+            said.contains("skipped or lost more of its cycles"),
+            "{said}"
+        );
     }
     let [first, second] = several("ABBAABBA", 4_000);
     let turned = compare(&second, &first, None).unwrap();
