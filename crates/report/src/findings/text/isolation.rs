@@ -140,7 +140,8 @@ pub(super) const SYSTEMD_SLICES: FindingText = FindingText {
 pub(super) const SMT_SIBLINGS: FindingText = FindingText {
     title: "SMT siblings of real-time CPUs",
     why: "A sibling shares the core: it halves its speed and adds 10 to 100 µs.",
-    by_hand: "switch SMT off in the firmware",
+    by_hand: "take the first thread of each core for real-time work, leave a whole core to other \
+              work, and boot with nosmt; or switch SMT off in the firmware",
     source: "rtcqs, real-time Ubuntu",
 };
 

@@ -1,0 +1,86 @@
+//! What is proposed is something that this machine can do and that helps; and what overrules the setting
+//! that is looked at decides.
+
+use punctual_machine::{CheckRequest, check};
+use punctual_record::finding::{
+    Fault, Finding, FindingFix, FindingId, FindingState, Item, ReadResult, Seen, StateKind, Unknown,
+};
+
+use super::tree::{Policy, Tree, request};
+
+const CPU: &str = "/sys/devices/system/cpu";
+
+/// The finding for a program on these CPUs.
+fn on(tree: &Tree, cpus: &[usize], id: FindingId) -> Finding {
+    let request = CheckRequest {
+        cpus: Some(cpus.to_vec()),
+        ..request()
+    };
+    let check = check(&tree.root(), &request);
+    check.finding(id).expect("each finding").clone()
+}
+
+/// As short words: `PATH=VALUE`, `+PARAMETER`, `-PARAMETER`, `by hand`.
+fn fixes(finding: &Finding) -> Vec<String> {
+    let words = |fix: &FindingFix| match fix {
+        FindingFix::Write { path, value } => format!("{path}={value}"),
+        FindingFix::Boot { parameter } => format!("+{parameter}"),
+        FindingFix::Unboot { parameter } => format!("-{parameter}"),
+        FindingFix::ByHand => "by hand".to_owned(),
+        other => format!("{other:?}"),
+    };
+    finding.fixes.iter().map(words).collect()
+}
+
+fn kind(tree: &Tree, id: FindingId) -> StateKind {
+    tree.finding(id).state.kind()
+}
+
+/// Eight CPUs, of which N and N+4 share a core.
+fn with_siblings() -> Tree {
+    let tree = Tree::base();
+    tree.write(&format!("{CPU}/online"), "0-7\n");
+    tree.write(&format!("{CPU}/smt/active"), "1\n");
+    for cpu in 0..8 {
+        let core = format!("{},{}\n", cpu % 4, cpu % 4 + 4);
+        tree.write(
+            &format!("{CPU}/cpu{cpu}/topology/thread_siblings_list"),
+            core,
+        );
+        // The CPU that the kernel boots on can't be taken offline.
+        if cpu > 0 {
+            tree.write(&format!("{CPU}/cpu{cpu}/online"), "1\n");
+        }
+    }
+    tree
+}
+
+/// With `nosmt` the kernel boots the first thread of each core alone.
+#[test]
+fn siblings_are_taken_offline_only_where_cpus_for_other_work_remain() {
+    let tree = with_siblings();
+    let off = |cpu: usize| format!("{CPU}/cpu{cpu}/online=0");
+    let nosmt = || "+nosmt".to_owned();
+    let by_hand = || "by hand".to_owned();
+    for (cpus, expected) in [
+        (&[2, 3][..], vec![off(6), off(7), nosmt()]),
+        // They would not be booted.
+        (&[6, 7], vec![off(2), off(3)]),
+        (&[4], vec![by_hand()]),
+        (&[4, 5], vec![off(1), by_hand()]),
+        // Every other CPU is a sibling.
+        (&[0, 1, 2, 3], vec![by_hand()]),
+        (&[4, 5, 6, 7], vec![by_hand()]),
+        // One of them would be gone.
+        (&[1, 5], vec![by_hand()]),
+    ] {
+        let finding = on(&tree, cpus, FindingId::SmtSiblings);
+        assert_eq!(fixes(&finding), expected, "{cpus:?}");
+        let firsts = finding.readings.iter().find_map(|it| match &it.result {
+            ReadResult::Seen(Seen::OfCpus(cpus)) => Some(cpus.clone()),
+            _ => None,
+        });
+        let is_named = firsts.is_some_and(|firsts| firsts.iter().all(|it| *it < 4));
+        assert_eq!(is_named, expected.contains(&by_hand()), "{cpus:?}");
+    }
+}
