@@ -251,6 +251,7 @@ pub const PARAMETERS: &[&str] = &[
     "randomize_kstack_offset",
     "workqueue.power_efficient",
     "pcie_aspm",
+    "pcie_aspm.policy",
     "nvme_core.default_ps_max_latency_us",
     "rt_group_sched",
     "cpuidle.off",

@@ -291,9 +291,18 @@ pub(super) fn aspm(look: &mut Look<'_>) -> Looked {
     }
     match Look::parsed(path, chosen(&text))? {
         "performance" => ok(),
+    // kernel-parameters.txt: then the kernel leaves what the firmware configured as it is, and no link
+    // has a file. `pcie_aspm_disable` in drivers/pci/pcie/aspm.c: a later word changes nothing.
+    let given = look.values(&["pcie_aspm"]);
+    let is_off = |given: &Vec<(&str, &str)>| given.contains(&("pcie_aspm", "off"));
+    if given.as_ref().is_ok_and(is_off) {
+        return unknown(Unknown::NotShown(
+            "power management of PCIe links".to_owned(),
+        ));
+    }
         "default" | "powersave" | "powersupersave" => bad(expected(&["performance"]))
             .write(path, "performance")
-            .boot("pcie_aspm=off")
+            .boot("pcie_aspm.policy=performance")
             .end(),
         _ => unknown(Unknown::NotUnderstood(path.to_owned())),
     }
@@ -303,6 +312,7 @@ pub(super) fn aspm(look: &mut Look<'_>) -> Looked {
 pub(super) fn device_runtime_pm(look: &mut Look<'_>) -> Looked {
     // Network 0x02, display 0x03, USB host 0x0c03.
     let matters = |look: &mut Look<'_>, folder: &str| {
+            given?;
         let class = look.optional_unshown(&format!("{folder}/class"))?;
         let prefixes = ["0x02", "0x03", "0x0c03"];
         Ok(class.is_some_and(|class| prefixes.iter().any(|prefix| class.starts_with(prefix))))

@@ -84,3 +84,29 @@ fn siblings_are_taken_offline_only_where_cpus_for_other_work_remain() {
         assert_eq!(is_named, expected.contains(&by_hand()), "{cpus:?}");
     }
 }
+
+/// kernel-parameters.txt: `pcie_aspm=off` leaves what the firmware configured as it is.
+#[test]
+fn aspm_that_the_kernel_does_not_touch_is_unknown() {
+    let policy = "/sys/module/pcie_aspm/parameters/policy";
+    let tree = Tree::base();
+    tree.write(policy, "[default] performance powersave\n");
+    tree.write("/sys/bus/pci/devices/0000:00:1c.0/link/l1_aspm", "1\n");
+    let finding = tree.finding(FindingId::Aspm);
+    let write = format!("{policy}=performance");
+    let boot = "+pcie_aspm.policy=performance".to_owned();
+    assert_eq!(fixes(&finding), [write, boot]);
+    // Then no link has files.
+    tree.remove("/sys/bus/pci/devices/0000:00:1c.0/link/l1_aspm");
+    for (line, kind) in [
+        ("pcie_aspm=off", StateKind::Unknown),
+        // A later word turns it on no more: `pcie_aspm_disable` in drivers/pci/pcie/aspm.c.
+        ("pcie_aspm=off pcie_aspm=force", StateKind::Unknown),
+        ("pcie_aspm=force", StateKind::NotApplicable),
+    ] {
+        tree.write("/proc/cmdline", line);
+        let finding = tree.finding(FindingId::Aspm);
+        assert_eq!(finding.state.kind(), kind, "{line}: {finding:?}");
+        assert!(finding.fixes.is_empty(), "{finding:?}");
+    }
+}

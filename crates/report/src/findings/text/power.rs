@@ -99,7 +99,8 @@ pub(super) const MACHINE_CHECK_POLLING: FindingText = FindingText {
 
 pub(super) const ASPM: FindingText = FindingText {
     title: "Power management of PCIe links",
-    why: "Leaving a link's low-power state takes 1 to 100 µs.",
+    why: "Leaving a link's low-power state takes 1 to 100 µs. With pcie_aspm=off the kernel leaves \
+          what the firmware configured as it is: turn it off there.",
     by_hand: "",
     source: "pepc, kernel documentation",
 };
