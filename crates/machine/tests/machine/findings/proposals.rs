@@ -110,3 +110,68 @@ fn aspm_that_the_kernel_does_not_touch_is_unknown() {
         assert!(finding.fixes.is_empty(), "{finding:?}");
     }
 }
+
+/// `setup_banned_cpus` in irqbalance's cputree.c: a mask wins over a list; systemd: of several files and
+/// lines with a variable the last counts, also an empty one.
+#[test]
+fn the_variable_that_irqbalance_takes_decides() {
+    let first = "/usr/lib/irqbalance/defaults.env";
+    let last = "/etc/default/irqbalance";
+    let list = "IRQBALANCE_BANNED_CPULIST";
+    let mask = "IRQBALANCE_BANNED_CPUS";
+    let (ok, bad, unknown) = (StateKind::Ok, StateKind::Bad, StateKind::Unknown);
+    for (isolated, files, kind) in [
+        ("2-3\n", vec![], ok),
+        (
+            "2-3\n",
+            vec![(last, format!("{mask}=2\n{list}=2-3\n"))],
+            bad,
+        ),
+        ("\n", vec![(last, format!("{mask}=c\n{list}=1\n"))], ok),
+        (
+            "\n",
+            vec![
+                (first, format!("{mask}=c\n")),
+                (last, format!("{list}=1\n")),
+            ],
+            ok,
+        ),
+        ("\n", vec![(last, format!("{mask}=\n{list}=2-3\n"))], ok),
+        (
+            "\n",
+            vec![(last, format!("{list}=1\n {list} = \"2-3\"\n"))],
+            ok,
+        ),
+        (
+            "\n",
+            vec![
+                (first, format!("{list}=2-3\n")),
+                (last, format!("{list}=\n")),
+            ],
+            bad,
+        ),
+        (
+            "2-3\n",
+            vec![(first, format!("{mask}=c\n")), (last, format!("{mask}=\n"))],
+            ok,
+        ),
+        // irqbalance takes an empty list for none up to 1.9.5, and from 2026 on for no CPU.
+        ("2-3\n", vec![(last, format!("{list}=\"\"\n"))], unknown),
+        ("2\n", vec![(last, format!("{list}=\n"))], bad),
+        ("2-3\n", vec![(last, format!("{list}=-\n"))], bad),
+        ("2-3\n", vec![(last, format!("#{list}=\n"))], ok),
+    ] {
+        let tree = Tree::base();
+        tree.thread(900, "irqbalance", false, Policy::Other, "0-1");
+        tree.write(&format!("{CPU}/isolated"), isolated);
+        for (path, text) in &files {
+            tree.write(path, text);
+        }
+        let finding = tree.finding(FindingId::Irqbalance);
+        assert_eq!(
+            finding.state.kind(),
+            kind,
+            "{isolated}{files:?}: {finding:?}"
+        );
+    }
+}

@@ -65,7 +65,8 @@ pub(super) const MANAGED_IRQS: FindingText = FindingText {
 pub(super) const IRQBALANCE: FindingText = FindingText {
     title: "irqbalance",
     why: "It moves interrupts back to the CPUs from which they were moved.",
-    by_hand: "set IRQBALANCE_BANNED_CPULIST to the real-time CPUs, or stop irqbalance",
+    by_hand: "set IRQBALANCE_BANNED_CPULIST to the real-time CPUs, and remove \
+              IRQBALANCE_BANNED_CPUS, which wins over it; or stop irqbalance",
     source: "TuneD, OpenShift, irqbalance#297",
 };
 
