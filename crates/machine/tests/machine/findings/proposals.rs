@@ -175,3 +175,151 @@ fn the_variable_that_irqbalance_takes_decides() {
         );
     }
 }
+
+/// `tick_nohz_activate` in kernel/time/tick-sched.c returns then, and no tick is ever stopped.
+#[test]
+fn without_tickless_idle_no_cpu_is_without_a_tick() {
+    let tree = Tree::base();
+    tree.write(&format!("{CPU}/nohz_full"), "2-3\n");
+    let both = [FindingId::NohzFull, FindingId::ParameterNotInForce];
+    for (line, expected) in [
+        ("nohz=off nohz_full=2-3", StateKind::Bad),
+        ("nohz_full=2-3 nohz=0", StateKind::Bad),
+        ("nohz_full=2-3 nohz=off nohz=on", StateKind::Ok),
+        // A word that is no boolean changes nothing.
+        ("nohz_full=2-3 nohz=off nohz=maybe", StateKind::Bad),
+        ("nohz_full=2-3 nohz=maybe", StateKind::Ok),
+    ] {
+        tree.write("/proc/cmdline", line);
+        for id in both {
+            assert_eq!(kind(&tree, id), expected, "{line}: {id}");
+        }
+    }
+    tree.write("/proc/cmdline", "nohz=off isolcpus=nohz,2-3");
+    assert_eq!(kind(&tree, both[1]), StateKind::Bad);
+    assert_eq!(fixes(&tree.finding(both[0])), ["-nohz=off"]);
+    tree.write(&format!("{CPU}/nohz_full"), "2\n");
+    let both_fixes = ["-nohz=off", "+nohz_full=2-3"];
+    assert_eq!(fixes(&tree.finding(both[0])), both_fixes);
+}
+
+/// `tick_nohz_init` takes the boot CPU out where it may suspend, and `irq_affinity_setup` always adds it.
+#[test]
+fn no_parameter_is_proposed_for_the_boot_cpu_that_can_not_free_it() {
+    let tree = Tree::base();
+    tree.write("/proc/irq/default_smp_affinity", "f\n");
+    let config = String::from_utf8(tree.read("/boot/config-6.8.0").expect("it")).expect("a text");
+    let suspends = format!("{config}CONFIG_PM_SLEEP_SMP=y\n");
+    let on_powerpc = format!("{suspends}CONFIG_PM_SLEEP_SMP_NONZERO_CPU=y\n");
+    for (config, cpus, in_force, tick, kthreads) in [
+        (
+            Some(&suspends),
+            &[0][..],
+            "\n",
+            &["by hand"][..],
+            &["by hand"][..],
+        ),
+        (
+            Some(&suspends),
+            &[0, 1],
+            "\n",
+            &["+nohz_full=1", "by hand"],
+            &["+nohz_full=1", "by hand"],
+        ),
+        (Some(&suspends), &[0, 1], "1\n", &["by hand"], &["by hand"]),
+        (
+            Some(&config),
+            &[0, 1],
+            "1\n",
+            &["+nohz_full=0-1"],
+            &["+nohz_full=0-1"],
+        ),
+        (
+            Some(&on_powerpc),
+            &[0, 1],
+            "1\n",
+            &["+nohz_full=0-1"],
+            &["+nohz_full=0-1"],
+        ),
+        (None, &[0, 1], "1\n", &["by hand"], &["by hand"]),
+    ] {
+        match config {
+            Some(config) => tree.write("/boot/config-6.8.0", config),
+            None => tree.remove("/boot/config-6.8.0"),
+        }
+        tree.write(&format!("{CPU}/nohz_full"), in_force);
+        tree.write(
+            "/proc/cmdline",
+            if in_force == "\n" {
+                "quiet"
+            } else {
+                "nohz_full=0-1"
+            },
+        );
+        let what = format!("{cpus:?} {in_force:?} {}", config.map_or("", |it| it));
+        assert_eq!(fixes(&on(&tree, cpus, FindingId::NohzFull)), tick, "{what}");
+        assert_eq!(
+            fixes(&on(&tree, cpus, FindingId::KthreadCpus)),
+            kthreads,
+            "{what}"
+        );
+    }
+    let write = |mask: &str| format!("/proc/irq/default_smp_affinity={mask}");
+    for (cpus, now, expected) in [
+        (&[0][..], "f\n", vec![write("e"), "by hand".to_owned()]),
+        (
+            &[0, 1],
+            "f\n",
+            vec![
+                write("c"),
+                "+irqaffinity=2-3".to_owned(),
+                "by hand".to_owned(),
+            ],
+        ),
+        // As booted with that.
+        (&[0, 1], "d\n", vec![write("c"), "by hand".to_owned()]),
+        (
+            &[2, 3],
+            "f\n",
+            vec![write("3"), "+irqaffinity=0-1".to_owned()],
+        ),
+    ] {
+        tree.write("/proc/irq/default_smp_affinity", now);
+        let finding = on(&tree, cpus, FindingId::DefaultIrqAffinity);
+        assert_eq!(fixes(&finding), expected, "{cpus:?} {now}");
+    }
+}
+
+/// A mask holds no CPU that the machine can't have: `housekeeping_setup` compares what is left.
+#[test]
+fn lists_that_differ_in_cpus_that_can_not_be_are_the_same() {
+    let tree = Tree::base();
+    tree.write(&format!("{CPU}/possible"), "0-3\n");
+    tree.write(&format!("{CPU}/isolated"), "2-3\n");
+    tree.write("/proc/irq/default_smp_affinity", "3\n");
+    let repeated = |parameter: &str| {
+        let parameter = parameter.to_owned();
+        let fault = Fault::Present(vec![Item::Repeated { parameter }]);
+        FindingState::Bad { fault }
+    };
+    for (line, expected) in [
+        ("isolcpus=2-3 isolcpus=2-63", FindingState::Ok),
+        (
+            "isolcpus=2-3 irqaffinity=0-1 irqaffinity=0-1,8-15",
+            FindingState::Ok,
+        ),
+        (
+            "isolcpus=2-3 rcu_nocbs=2-3 rcu_nocbs=2-63",
+            FindingState::Ok,
+        ),
+        ("isolcpus=2-3 isolcpus=3-63", repeated("isolcpus")),
+        (
+            "isolcpus=2-3 rcu_nocbs=2 rcu_nocbs=2-63",
+            repeated("rcu_nocbs"),
+        ),
+    ] {
+        tree.write("/proc/cmdline", line);
+        let state = tree.finding(FindingId::ParameterNotInForce).state;
+        assert_eq!(state, expected, "{line}");
+    }
+}

@@ -14,8 +14,9 @@ pub(super) const ISOLATED_CPUS: FindingText = FindingText {
 pub(super) const NOHZ_FULL: FindingText = FindingText {
     title: "CPUs without a tick",
     why: "The tick interrupts a CPU 100 to 1000 times a second, for 1 to 10 µs.",
-    by_hand: "if no housekeeping CPU is left, name fewer CPUs; use a kernel with \
-              CONFIG_NO_HZ_FULL=y, then boot with nohz_full=",
+    by_hand: "if no housekeeping CPU is left, name fewer CPUs; take another CPU than 0, whose tick \
+              a kernel that can suspend keeps; use a kernel with CONFIG_NO_HZ_FULL=y, then boot \
+              with nohz_full=, and without nohz=off",
     source: "TuneD, OpenShift, real-time Ubuntu",
 };
 
@@ -43,7 +44,8 @@ pub(super) const NOHZ_PATIENCE: FindingText = FindingText {
 pub(super) const DEFAULT_IRQ_AFFINITY: FindingText = FindingText {
     title: "CPUs of new interrupts",
     why: "A device that appears later sends its interrupts there.",
-    by_hand: "no housekeeping CPU is left: name fewer CPUs",
+    by_hand: "take another CPU than 0, to which irqaffinity= always sends interrupts; if no \
+              housekeeping CPU is left, name fewer CPUs",
     source: "TuneD, OpenShift, rt-conf",
 };
 
@@ -118,7 +120,8 @@ pub(super) const KTHREAD_CPUS: FindingText = FindingText {
     title: "CPUs of kernel threads",
     why: "New kernel threads may run on every CPU. kthread_cpus= is known to kernels of Ubuntu \
           and StarlingX alone.",
-    by_hand: "use a kernel with CONFIG_NO_HZ_FULL=y, then boot with nohz_full=",
+    by_hand: "use a kernel with CONFIG_NO_HZ_FULL=y, then boot with nohz_full=; take another CPU \
+              than 0, whose tick a kernel that can suspend keeps",
     source: "real-time Ubuntu, rt-conf",
 };
 
