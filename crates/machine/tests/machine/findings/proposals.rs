@@ -290,6 +290,38 @@ fn no_parameter_is_proposed_for_the_boot_cpu_that_can_not_free_it() {
     }
 }
 
+/// A thread that receives packets may delay the program else.
+#[test]
+fn threads_of_napi_stay_below_the_program() {
+    let tree = Tree::base();
+    tree.write("/sys/class/net/eth0/threaded", "1\n");
+    tree.thread(61, "napi/eth0-0", true, Policy::Other, "0");
+    for (priority, proposed) in [
+        (99, Some(70)),
+        (71, Some(70)),
+        (70, Some(69)),
+        (2, Some(1)),
+        (1, None),
+    ] {
+        let request = CheckRequest {
+            priority,
+            ..request()
+        };
+        let check = check(&tree.root(), &request);
+        let finding = check.finding(FindingId::ThreadedNapi).expect("each");
+        let fix = match proposed {
+            Some(priority) => FindingFix::Scheduling {
+                thread: "napi/eth0-0".to_owned(),
+                tid: 61,
+                policy: "fifo".to_owned(),
+                priority,
+            },
+            None => FindingFix::ByHand,
+        };
+        assert_eq!(finding.fixes, [fix], "{priority}");
+    }
+}
+
 /// A mask holds no CPU that the machine can't have: `housekeeping_setup` compares what is left.
 #[test]
 fn lists_that_differ_in_cpus_that_can_not_be_are_the_same() {
