@@ -322,6 +322,29 @@ fn threads_of_napi_stay_below_the_program() {
     }
 }
 
+/// `handle_user_split_lock` in arch/x86/kernel/cpu/bus_lock.c: SIGBUS comes before the file is looked at.
+#[test]
+fn a_split_lock_that_is_fatal_slows_nobody_down() {
+    let tree = Tree::base();
+    tree.write("/proc/sys/kernel/split_lock_mitigate", "1\n");
+    tree.write("/proc/cpuinfo", "flags : fpu split_lock_detect\n");
+    for (line, expected) in [
+        ("split_lock_detect=fatal", StateKind::NotApplicable),
+        (
+            "split_lock_detect=off split_lock_detect=fatal",
+            StateKind::NotApplicable,
+        ),
+        (
+            "split_lock_detect=fatal split_lock_detect=warn",
+            StateKind::Bad,
+        ),
+        ("split_lock_detect=warn", StateKind::Bad),
+    ] {
+        tree.write("/proc/cmdline", line);
+        assert_eq!(kind(&tree, FindingId::SplitLock), expected, "{line}");
+    }
+}
+
 /// A mask holds no CPU that the machine can't have: `housekeeping_setup` compares what is left.
 #[test]
 fn lists_that_differ_in_cpus_that_can_not_be_are_the_same() {
