@@ -345,6 +345,61 @@ fn a_split_lock_that_is_fatal_slows_nobody_down() {
     }
 }
 
+/// transhuge.rst: each size has a file of its own, and `inherit` takes the word of all.
+#[test]
+fn each_size_of_huge_pages_decides_for_itself() {
+    let folder = "/sys/kernel/mm/transparent_hugepage";
+    let file = |size: u32| format!("{folder}/hugepages-{size}kB/enabled");
+    let small = "always inherit madvise [never]\n";
+    let inherited = "always [inherit] madvise never\n";
+    let always = "[always] inherit madvise never\n";
+    let madvise = |path: String| format!("{path}=madvise");
+    for (of_all, of_small, of_large, expected) in [
+        ("always madvise [never]\n", small, inherited, vec![]),
+        (
+            "always madvise [never]\n",
+            always,
+            inherited,
+            vec![madvise(file(64))],
+        ),
+        (
+            "always madvise [never]\n",
+            always,
+            always,
+            vec![madvise(file(64)), madvise(file(2048))],
+        ),
+        (
+            "[always] madvise never\n",
+            small,
+            inherited,
+            vec![madvise(format!("{folder}/enabled"))],
+        ),
+        (
+            "[always] madvise never\n",
+            always,
+            inherited,
+            vec![madvise(format!("{folder}/enabled")), madvise(file(64))],
+        ),
+    ] {
+        let tree = Tree::base();
+        tree.write(&format!("{folder}/enabled"), of_all);
+        // A size of files in memory alone.
+        tree.write(&format!("{folder}/hugepages-8kB/shmem_enabled"), always);
+        tree.write(&file(64), of_small);
+        tree.write(&file(2048), of_large);
+        let finding = tree.finding(FindingId::TransparentHugepages);
+        let is_bad = finding.state.kind() == StateKind::Bad;
+        assert_eq!(is_bad, !expected.is_empty(), "{finding:?}");
+        assert_eq!(fixes(&finding), expected);
+    }
+    let tree = Tree::base();
+    tree.write(&format!("{folder}/enabled"), "always [madvise] never\n");
+    tree.write(&file(64), "sometimes\n");
+    let why = Unknown::NotUnderstood(file(64));
+    let state = tree.finding(FindingId::TransparentHugepages).state;
+    assert_eq!(state, FindingState::Unknown { why });
+}
+
 /// A mask holds no CPU that the machine can't have: `housekeeping_setup` compares what is left.
 #[test]
 fn lists_that_differ_in_cpus_that_can_not_be_are_the_same() {
