@@ -416,6 +416,9 @@ fn a_finding_whose_fix_a_kernel_may_lack_says_what_to_do_by_hand() {
         FindingId::Threadirqs,
         FindingId::RtGroupSched,
         FindingId::SmtSiblings,
+        FindingId::DefaultIrqAffinity,
+        FindingId::ThreadedNapi,
+        FindingId::Governor,
     ] {
         assert!(!text(id).by_hand.is_empty(), "{id}");
     }

@@ -400,6 +400,28 @@ fn each_size_of_huge_pages_decides_for_itself() {
     assert_eq!(state, FindingState::Unknown { why });
 }
 
+#[test]
+fn a_governor_that_the_kernel_lacks_is_not_proposed() {
+    let tree = Tree::base();
+    let file = |cpu: usize, name: &str| format!("{CPU}/cpu{cpu}/cpufreq/scaling_{name}");
+    for cpu in 0..4 {
+        tree.write(&file(cpu, "governor"), "schedutil\n");
+    }
+    let all: Vec<String> = (0..4)
+        .map(|cpu| format!("{}=performance", file(cpu, "governor")))
+        .collect();
+    assert_eq!(fixes(&tree.finding(FindingId::Governor)), all);
+    for cpu in 0..4 {
+        tree.write(&file(cpu, "available_governors"), "powersave schedutil\n");
+    }
+    let finding = tree.finding(FindingId::Governor);
+    assert_eq!(finding.state.kind(), StateKind::Bad);
+    assert_eq!(fixes(&finding), ["by hand"]);
+    tree.write(&file(3, "available_governors"), "performance schedutil\n");
+    let finding = tree.finding(FindingId::Governor);
+    assert_eq!(fixes(&finding), [all[3].clone(), "by hand".to_owned()]);
+}
+
 /// A mask holds no CPU that the machine can't have: `housekeeping_setup` compares what is left.
 #[test]
 fn lists_that_differ_in_cpus_that_can_not_be_are_the_same() {

@@ -6,7 +6,7 @@ pub(super) const GOVERNOR: FindingText = FindingText {
     title: "Frequency governor",
     why: "A governor other than performance lowers the clock of an idle CPU; a wake-up \
           then runs slowly.",
-    by_hand: "",
+    by_hand: "modprobe cpufreq_performance, or use a kernel with CONFIG_CPU_FREQ_GOV_PERFORMANCE=y",
     source: "rtcqs, realTimeConfigQuickScan, TuneD, OpenShift, rt-conf",
 };
 
