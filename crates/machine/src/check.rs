@@ -79,7 +79,7 @@ const ANY: Version = Version(0, 0);
 /// The parameters whose findings have seen that the kernel has what they turn. One that is in neither list is
 /// not proposed.
 const NEED_NOTHING: &str = "audit efi irqaffinity kthread_cpus nmi_watchdog nosoftlockup \
-    nvme_core.default_ps_max_latency_us pcie_aspm preempt quiet randomize_kstack_offset \
+    nvme_core.default_ps_max_latency_us pcie_aspm.policy preempt quiet randomize_kstack_offset \
     rcupdate.rcu_normal_after_boot rcutree.nohz_full_patience_delay skew_tick split_lock_detect";
 
 /// Whether this kernel can do what a fix says. What can't be read of it excludes nothing.

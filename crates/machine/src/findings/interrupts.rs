@@ -1,12 +1,12 @@
 //! Where interrupts are delivered.
 
 use punctual_record::cpu_list;
-use punctual_record::finding::{Counted, Elsewhere, FindingState, Item, ItemKind};
+use punctual_record::finding::{Counted, Elsewhere, FindingState, Item, ItemKind, Unknown};
 use punctual_record::remedy::is_managed;
 use punctual_rt::cpulist;
 
 use super::isolation::{lacking, list, none_on_cpus, shared};
-use crate::look::{Look, Looked, bad, information_that, lost, ok, present, without};
+use crate::look::{Look, Looked, bad, information_that, lost, ok, present, unknown, without};
 use crate::mask;
 
 /// The names of an interrupt's requesters that are kept.
@@ -134,8 +134,9 @@ pub(super) fn irqbalance(look: &mut Look<'_>) -> Looked {
     if look.programs(&["irqbalance"])?.is_empty() {
         return ok();
     }
-    let mut banned = None;
-    // In the order in which units read them: the last assignment counts.
+    // In the order in which units read them. systemd.exec(5): the last assignment of a variable counts,
+    // also an empty one.
+    let (mut mask, mut cpu_list) = (None, None);
     for path in [
         "/usr/lib/irqbalance/defaults.env",
         "/etc/irqbalance.env",
@@ -145,27 +146,31 @@ pub(super) fn irqbalance(look: &mut Look<'_>) -> Looked {
         let Some(text) = look.optional_unshown(path)? else {
             continue;
         };
-        let mut bans = text.lines().map(str::trim).filter_map(|line| {
-            let (name, value) = line.split_once('=')?;
-            let value = value.trim_matches(['"', '\'']);
-            let cpus = match name {
-                "IRQBALANCE_BANNED_CPULIST" if value == "-" => Some(Vec::new()),
-                "IRQBALANCE_BANNED_CPULIST" => cpulist::numbers(value).ok(),
-                "IRQBALANCE_BANNED_CPUS" => mask::parse(value),
-                _ => return None,
+        for line in text.lines().map(str::trim) {
+            let Some((name, value)) = line.split_once('=') else {
+                continue;
             };
-            // Without a value it is as if it were not there.
-            (!value.is_empty()).then_some((line, cpus))
-        });
-        if let Some((line, cpus)) = bans.next_back() {
+            let variable = match name.trim_end() {
+                "IRQBALANCE_BANNED_CPUS" => &mut mask,
+                "IRQBALANCE_BANNED_CPULIST" => &mut cpu_list,
+                _ => continue,
+            };
             look.saw(path, line);
-            banned = Some(Look::parsed(path, cpus)?);
+            let value = value.trim_start().trim_matches(['"', '\'']);
+            *variable = Some((path, value.to_owned()));
         }
     }
-    let banned = match banned {
-        Some(banned) => banned,
+    // `setup_banned_cpus` in irqbalance's cputree.c: a mask that is not empty wins over a list.
+    let mask = mask.filter(|(_, value)| !value.is_empty());
+    let has_mask = mask.is_some();
+    let banned = match (mask, &cpu_list) {
+        (Some((path, value)), _) => Look::parsed(path, mask::parse(&value))?,
+        (None, Some((_, value))) if value == "-" => Vec::new(),
+        (None, Some((path, value))) if !value.is_empty() => {
+            Look::parsed(path, cpulist::numbers(value).ok())?
+        }
         // irqbalance(1): it leaves isolated CPUs and those without a tick alone by default.
-        None => {
+        _ => {
             let mut left_alone = Vec::new();
             for name in ["isolated", "nohz_full"] {
                 let path = format!("/sys/devices/system/cpu/{name}");
@@ -176,7 +181,14 @@ pub(super) fn irqbalance(look: &mut Look<'_>) -> Looked {
         }
     };
     if !cpus.is_empty() && lacking(&cpus, &banned).is_empty() {
-        return ok();
+        // An empty list is none up to irqbalance 1.9.5; those of 2026 ban no CPU then ("Notes: Empty
+        // value" in irqbalance(1)).
+        return match cpu_list {
+            Some((_, value)) if value.is_empty() && !has_mask => {
+                unknown(Unknown::NotShown("IRQBALANCE_BANNED_CPULIST=".to_owned()))
+            }
+            _ => ok(),
+        };
     }
     bad(present(["irqbalance"])).by_hand().end()
 }

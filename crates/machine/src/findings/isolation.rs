@@ -13,7 +13,7 @@ use crate::look::{
 };
 use crate::mask;
 pub(super) use crate::mask::lacking;
-use crate::parameter::CpuParameter;
+use crate::parameter::{CpuParameter, boolean};
 use crate::root::decimal;
 use crate::tasks::Task;
 use crate::version::Version;
@@ -42,18 +42,6 @@ pub(super) fn none_on_cpus(count: u64, of: Elsewhere, cpus: &[usize]) -> Seen {
     }
 }
 
-/// That these CPUs lack what a boot parameter would give them. It can't give it to every CPU: the
-/// kernel keeps its boot CPU for everything else.
-fn lacking_by_boot(look: &mut Look<'_>, lacks: Vec<usize>, parameter: &str) -> Looked {
-    look.online()?;
-    let outcome = bad(Fault::Lacks(lacks));
-    if look.machine.housekeeping().is_empty() {
-        return outcome.by_hand().end();
-    }
-    let cpus = cpu_list(&look.machine.cpus);
-    outcome.boot(format!("{parameter}{cpus}")).end()
-}
-
 pub(super) fn isolated_cpus(look: &mut Look<'_>) -> Looked {
     let cpus = look.real_time_cpus()?;
     let isolated = list(BY_KERNEL, &look.required(BY_KERNEL)?)?;
@@ -70,10 +58,17 @@ pub(super) fn isolated_cpus(look: &mut Look<'_>) -> Looked {
         lacks = lacking(&lacks, &in_partition(root, &mut read)?);
     }
     if lacks.is_empty() {
-        ok()
-    } else {
-        lacking_by_boot(look, lacks, "isolcpus=managed_irq,domain,")
+        return ok();
     }
+    look.online()?;
+    let outcome = bad(Fault::Lacks(lacks));
+    // With every CPU in the list the kernel keeps its boot CPU.
+    if look.machine.housekeeping().is_empty() {
+        return outcome.by_hand().end();
+    }
+    outcome
+        .boot(format!("isolcpus=managed_irq,domain,{}", cpu_list(cpus)))
+        .end()
 }
 
 const NOHZ_FULL: &str = "/sys/devices/system/cpu/nohz_full";
@@ -86,11 +81,53 @@ pub(super) fn nohz_full(look: &mut Look<'_>) -> Looked {
         return bad(missing("CONFIG_NO_HZ_FULL=y")).by_hand().end();
     };
     let lacks = lacking(cpus, &list(NOHZ_FULL, &text)?);
-    if lacks.is_empty() {
-        ok()
-    } else {
-        lacking_by_boot(look, lacks, "nohz_full=")
+    let off = match nohz_off(look) {
+        // What lacks is bad whatever stands on the command line.
+        Err(_) if !lacks.is_empty() => None,
+        off => off?,
+    };
+    let outcome = match off {
+        Some(parameter) => bad(present([parameter.as_str()])).fix(FindingFix::Unboot { parameter }),
+        None if lacks.is_empty() => return ok(),
+        None => bad(Fault::Lacks(lacks.clone())),
+    };
+    look.online()?;
+    if !lacks.is_empty() && look.machine.housekeeping().is_empty() {
+        return outcome.by_hand().end();
     }
+    boot_with_nohz_full(look, outcome, &lacks).end()
+}
+
+/// The word with which no CPU ever loses its tick, whatever `nohz_full` shows: `tick_nohz_activate` in
+/// kernel/time/tick-sched.c then returns at once. The last word that is a boolean counts.
+pub(super) fn nohz_off(look: &mut Look<'_>) -> Result<Option<String>, FindingState> {
+    let values = look.values(&["nohz"])?.into_iter();
+    let last = values
+        .filter_map(|(_, word)| Some((word, boolean(word)?)))
+        .next_back();
+    Ok(last.and_then(|(word, is_on)| (!is_on).then(|| format!("nohz={word}"))))
+}
+
+/// The CPU that nearly every machine boots on.
+const BOOT_CPU: usize = 0;
+
+/// Proposes `nohz_full=` where that frees CPUs of those that lack it.
+fn boot_with_nohz_full(look: &Look<'_>, mut outcome: Outcome, lacks: &[usize]) -> Outcome {
+    // `tick_nohz_init` in kernel/time/tick-sched.c: a kernel that may suspend needs the tick of the CPU
+    // that it boots on.
+    let keeps = look.machine.config.as_ref().is_none_or(|config| {
+        config.is_set("PM_SLEEP_SMP") && !config.is_set("PM_SLEEP_SMP_NONZERO_CPU")
+    });
+    let is_kept = |cpu: &usize| keeps && *cpu == BOOT_CPU;
+    if !lacks.iter().all(is_kept) {
+        let mut cpus = look.machine.cpus.clone();
+        cpus.retain(|cpu| !is_kept(cpu));
+        outcome = outcome.boot(format!("nohz_full={}", cpu_list(&cpus)));
+    }
+    if lacks.iter().any(is_kept) {
+        outcome = outcome.by_hand();
+    }
+    outcome
 }
 
 /// The CPUs without a tick; none without CONFIG_NO_HZ_FULL.
@@ -219,16 +256,21 @@ pub(super) fn masked(look: &mut Look<'_>, path: &str, parameter: Option<&str>) -
     }
     look.online()?;
     let housekeeping = look.machine.housekeeping();
-    let outcome = bad(Fault::Includes(included));
+    let outcome = bad(Fault::Includes(included.clone()));
     if housekeeping.is_empty() {
         return outcome.by_hand().end();
     }
-    let outcome = outcome.write(path, cpu_mask(&housekeeping));
-    match parameter {
-        Some(name) => outcome.boot(format!("{name}={}", cpu_list(&housekeeping))),
-        None => outcome,
+    let mut outcome = outcome.write(path, cpu_mask(&housekeeping));
+    if let Some(name) = parameter {
+        // `irq_affinity_setup` in kernel/irq/irqdesc.c always adds the CPU that it boots on.
+        if included.iter().any(|cpu| *cpu != BOOT_CPU) {
+            outcome = outcome.boot(format!("{name}={}", cpu_list(&housekeeping)));
+        }
+        if included.contains(&BOOT_CPU) {
+            outcome = outcome.by_hand();
+        }
     }
-    .end()
+    outcome.end()
 }
 
 /// Workers of a CPU's own queues can't be moved: who queues the work can be found by tracing.
@@ -368,10 +410,13 @@ pub(super) fn kthread_cpus(look: &mut Look<'_>) -> Looked {
     if housekeeping.is_empty() {
         return not_applicable(NotApplicable::FewCpus);
     }
-    let outcome = bad(Fault::Includes(included)).boot(format!("nohz_full={}", cpu_list(cpus)));
+    let outcome = bad(Fault::Includes(included.clone()));
+    let mut outcome = boot_with_nohz_full(look, outcome, &included);
     if !has_parameter {
         return outcome.end();
     }
+    // This frees the CPU that it boots on, too.
+    outcome.fixes.retain(|fix| *fix != FindingFix::ByHand);
     outcome
         .boot(format!("kthread_cpus={}", cpu_list(&housekeeping)))
         .end()

@@ -4,7 +4,7 @@ use punctual_record::finding::{
     Countable, FindingState, Item, ItemKind, NotApplicable, Portion, Seen, Unknown,
 };
 
-use super::isolation::list;
+use super::isolation::{list, nohz_off};
 use crate::isolated::BY_KERNEL;
 use crate::kernel_log;
 use crate::look::{
@@ -251,6 +251,7 @@ pub const PARAMETERS: &[&str] = &[
     "randomize_kstack_offset",
     "workqueue.power_efficient",
     "pcie_aspm",
+    "pcie_aspm.policy",
     "nvme_core.default_ps_max_latency_us",
     "rt_group_sched",
     "cpuidle.off",
@@ -341,18 +342,20 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
     // Threads show the CPUs of `rcu_nocbs=`: another finding.
     let requested = || given.iter().filter(|(name, _)| *name != "rcu_nocbs");
     let (mut contradicted, mut unread) = (Vec::new(), None);
+    let is_tickless = |(_, it): &(&str, CpuParameter)| it.files.contains(&"nohz_full");
+    let keeps_ticks = requested().any(is_tickless) && nohz_off(look)?.is_some();
+    let possible = match given.iter().any(|(_, it)| it.cpus.is_some()) {
+        true => possible(look)?,
+        false => Vec::new(),
+    };
     for (name, parameter) in requested() {
         let Some(cpus) = &parameter.cpus else {
             continue;
         };
         // A list that names no CPU of this machine changes nothing. One may be offline.
         let online = look.online()?;
-        let possible = look.optional("/sys/devices/system/cpu/possible")?;
-        let possible = match possible {
-            Some(text) => list("/sys/devices/system/cpu/possible", &text)?,
-            None => online.to_vec(),
-        };
         let mut lacks = !cpus.iter().any(|cpu| possible.contains(cpu));
+        lacks |= keeps_ticks && parameter.files.contains(&"nohz_full");
         for file in &parameter.files {
             lacks |= is_missing(look, file, cpus)?;
         }
@@ -384,7 +387,7 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
                 continue;
             }
             match (&parameter.cpus, &other.cpus) {
-                (Some(one), Some(two)) if is_equal(name, one, two) => {}
+                (Some(one), Some(two)) if is_equal(name, one, two, &possible) => {}
                 (Some(_), Some(_)) if name == earlier => contradicted.push(Item::Repeated {
                     parameter: (*name).to_owned(),
                 }),
@@ -435,10 +438,22 @@ fn not_understood() -> FindingState {
     FindingState::Unknown { why }
 }
 
+/// The CPUs that the machine can have.
+fn possible(look: &mut Look<'_>) -> Result<Vec<usize>, FindingState> {
+    let path = "/sys/devices/system/cpu/possible";
+    match look.optional(path)? {
+        Some(text) => list(path, &text),
+        None => Ok(look.machine.online.clone()),
+    }
+}
+
 /// Whether two lists of a parameter are the same for the kernel.
-fn is_equal(name: &str, one: &[usize], other: &[usize]) -> bool {
-    // `irqaffinity=` always has the CPU that the kernel boots on.
-    let counts = |cpu: &&usize| name != "irqaffinity" || **cpu != 0;
+fn is_equal(name: &str, one: &[usize], other: &[usize], possible: &[usize]) -> bool {
+    // `irqaffinity=` always has the CPU that the kernel boots on, and no mask one that can't be:
+    // `housekeeping_setup` compares what is left of the possible ones.
+    let is_added = |cpu: &usize| name == "irqaffinity" && *cpu == 0;
+    let can_be = |cpu: &usize| possible.is_empty() || possible.contains(cpu);
+    let counts = |cpu: &&usize| can_be(cpu) && !is_added(cpu);
     one.iter().filter(counts).eq(other.iter().filter(counts))
 }
 

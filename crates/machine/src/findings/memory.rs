@@ -51,16 +51,41 @@ pub(super) fn swappiness(look: &mut Look<'_>) -> Looked {
 }
 
 pub(super) fn transparent_hugepages(look: &mut Look<'_>) -> Looked {
-    let path = "/sys/kernel/mm/transparent_hugepage/enabled";
-    let text = look.feature(path)?;
-    match Look::parsed(path, chosen(&text))? {
-        "always" => bad(expected(&["madvise", "never"]))
-            .write(path, "madvise")
-            .end(),
-        word => {
-            Look::parsed(path, matches!(word, "madvise" | "never").then_some(()))?;
-            ok()
+    let folder = "/sys/kernel/mm/transparent_hugepage";
+    let path = format!("{folder}/enabled");
+    let text = look.feature(&path)?;
+    let mut outcome = bad(expected(&["madvise", "never"]));
+    match Look::parsed(&path, chosen(&text))? {
+        "always" => outcome = outcome.write(&path, "madvise"),
+        word => Look::parsed(&path, matches!(word, "madvise" | "never").then_some(()))?,
+    }
+    // Documentation/admin-guide/mm/transhuge.rst: from Linux 6.8 on each size has a word of its own, and
+    // `inherit` takes the one above.
+    let mut sizes = look.machine.root.names(folder).unwrap_or_default();
+    sizes.retain(|name| name.starts_with("hugepages-"));
+    sizes.sort_by_key(|name| (name.len(), name.clone()));
+    for size in sizes {
+        let path = format!("{folder}/{size}/enabled");
+        // Some sizes are of files in memory alone.
+        let Some(text) = look.optional_unshown(&path)? else {
+            continue;
+        };
+        match Look::parsed(&path, chosen(&text))? {
+            "never" => {}
+            "always" => {
+                look.saw(path.clone(), &text);
+                outcome = outcome.write(&path, "madvise");
+            }
+            word => {
+                look.saw(path.clone(), &text);
+                Look::parsed(&path, matches!(word, "inherit" | "madvise").then_some(()))?;
+            }
         }
+    }
+    if outcome.fixes.is_empty() {
+        ok()
+    } else {
+        outcome.end()
     }
 }
 

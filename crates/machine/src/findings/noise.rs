@@ -2,12 +2,12 @@
 
 use std::io;
 
-use punctual_record::finding::{FindingState, Item, Unknown};
+use punctual_record::finding::{FindingState, Item, NotApplicable, Unknown};
 
 use crate::audit::{self, Audit};
 use crate::look::{
-    Look, Looked, bad, expected, information, information_that, none_of, ok, part, present,
-    unknown, without,
+    Look, Looked, bad, expected, information, information_that, none_of, not_applicable, ok, part,
+    present, unknown, without,
 };
 
 /// Programs that change the same settings.
@@ -225,8 +225,14 @@ pub(super) fn split_lock(look: &mut Look<'_>) -> Looked {
         look.seen("/proc/cpuinfo", none_of(&[name]));
         return without(name);
     }
-    if look.parameter(name)? == Some("off") {
-        return ok();
+    match look.parameter(name)? {
+        Some("off") => return ok(),
+        // `handle_user_split_lock`: it raises SIGBUS before it looks at the file.
+        Some("fatal") => {
+            let slowing = "split_lock_detect=warn".to_owned();
+            return not_applicable(NotApplicable::NotRequested(slowing));
+        }
+        _ => {}
     }
     if !mitigates {
         ok()

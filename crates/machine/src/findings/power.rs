@@ -16,9 +16,28 @@ const CPU: &str = "/sys/devices/system/cpu/cpu{}";
 pub(super) fn governor(look: &mut Look<'_>) -> Looked {
     let pattern = format!("{CPU}/cpufreq/scaling_governor");
     let governors = look.per_online_cpu(&pattern)?;
-    each(&pattern, &governors, "performance", |value| {
-        value == "performance"
-    })
+    let mut outcome = bad(expected(&["performance"]));
+    let mut lacks_it = false;
+    for (cpu, _) in governors.iter().filter(|(_, name)| name != "performance") {
+        let of = |file: &str| format!("{CPU}/cpufreq/{file}").replacen("{}", &cpu.to_string(), 1);
+        // `store_scaling_governor` in drivers/cpufreq/cpufreq.c refuses one that isn't there, unless it
+        // can load its module, which no file shows.
+        let available = look.optional_unshown(&of("scaling_available_governors"))?;
+        match available.filter(|all| !all.split_whitespace().any(|name| name == "performance")) {
+            Some(others) => {
+                look.saw(of("scaling_available_governors"), &others);
+                lacks_it = true;
+            }
+            None => outcome = outcome.write(&of("scaling_governor"), "performance"),
+        }
+    }
+    if lacks_it {
+        outcome.by_hand().end()
+    } else if outcome.fixes.is_empty() {
+        ok()
+    } else {
+        outcome.end()
+    }
 }
 
 /// Ok where all CPUs have a good value; else each other one is to be set to `value`.
@@ -272,6 +291,15 @@ pub(super) fn machine_check_polling(look: &mut Look<'_>) -> Looked {
 pub(super) fn aspm(look: &mut Look<'_>) -> Looked {
     let path = "/sys/module/pcie_aspm/parameters/policy";
     let text = look.feature(path)?;
+    // kernel-parameters.txt: then the kernel leaves what the firmware configured as it is, and no link
+    // has a file. `pcie_aspm_disable` in drivers/pci/pcie/aspm.c: a later word changes nothing.
+    let given = look.values(&["pcie_aspm"]);
+    let is_off = |given: &Vec<(&str, &str)>| given.contains(&("pcie_aspm", "off"));
+    if given.as_ref().is_ok_and(is_off) {
+        return unknown(Unknown::NotShown(
+            "power management of PCIe links".to_owned(),
+        ));
+    }
     // From Linux 5.5 on a link that can be managed has files of its own. Without PCI Express, or where
     // the firmware keeps it to itself, the kernel takes a policy and does nothing with it.
     let bus = "/sys/bus/pci/devices";
@@ -284,6 +312,7 @@ pub(super) fn aspm(look: &mut Look<'_>) -> Looked {
         };
         let devices = root.names(bus).unwrap_or_default();
         if !devices.iter().take(1024).any(is_managed) {
+            given?;
             let none = format!("{bus}/*/link/*_aspm");
             look.saw_none(none.clone());
             return without(none);
@@ -293,7 +322,7 @@ pub(super) fn aspm(look: &mut Look<'_>) -> Looked {
         "performance" => ok(),
         "default" | "powersave" | "powersupersave" => bad(expected(&["performance"]))
             .write(path, "performance")
-            .boot("pcie_aspm=off")
+            .boot("pcie_aspm.policy=performance")
             .end(),
         _ => unknown(Unknown::NotUnderstood(path.to_owned())),
     }

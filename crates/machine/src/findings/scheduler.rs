@@ -231,9 +231,14 @@ pub(super) fn threaded_napi(look: &mut Look<'_>) -> Looked {
         return ok();
     }
     let outcome = bad(present(ordinary.iter().map(|task| item(task))));
+    // Above the threads of interrupts, which have 50, and below the program.
+    let priority = look.machine.priority.saturating_sub(1).min(70);
+    if priority == 0 {
+        return outcome.by_hand().end();
+    }
     ordinary
         .into_iter()
-        .fold(outcome, |it, task| to_fifo(it, task, 70))
+        .fold(outcome, |it, task| to_fifo(it, task, priority))
         .end()
 }
 

@@ -4,7 +4,7 @@ use punctual_record::finding::{Countable, Item, ItemKind, Seen, Unknown};
 
 use super::isolation::{lacking, list, shared};
 use crate::look::{
-    Look, Looked, Outcome, bad, information_that, missing, none_of, ok, present, unknown, without,
+    Look, Looked, bad, information_that, missing, none_of, ok, present, unknown, without,
 };
 
 pub(super) fn smt_siblings(look: &mut Look<'_>) -> Looked {
@@ -14,27 +14,56 @@ pub(super) fn smt_siblings(look: &mut Look<'_>) -> Looked {
         return ok();
     }
     let pattern = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list";
-    let mut siblings = Vec::new();
+    let (mut siblings, mut firsts) = (Vec::new(), Vec::new());
     for (cpu, text) in look.per_cpu(pattern, cpus)? {
         let path = pattern.replacen("{}", &cpu.to_string(), 1);
-        siblings.extend(list(&path, &text)?.into_iter().filter(|it| *it != cpu));
+        let core = list(&path, &text)?;
+        firsts.extend(core.iter().min());
+        siblings.extend(core.into_iter().filter(|it| *it != cpu));
     }
-    siblings.sort_unstable();
-    siblings.dedup();
-    let named = |cpus: &[usize]| present(cpus.iter().copied().map(Item::Cpu));
-    let others = lacking(&siblings, cpus);
+    for cpus in [&mut siblings, &mut firsts] {
+        cpus.sort_unstable();
+        cpus.dedup();
+    }
     if siblings.is_empty() {
         return ok();
     }
-    if others.is_empty() {
+    look.online()?;
+    let named = |cpus: &[usize]| present(cpus.iter().copied().map(Item::Cpu));
+    let others = lacking(&siblings, cpus);
+    let mut outcome = match others.is_empty() {
         // They disturb each other alone.
-        return information_that(named(&siblings)).boot("nosmt").end();
-    }
-    let off = |outcome: Outcome, cpu: &usize| {
-        outcome.write(&format!("/sys/devices/system/cpu/cpu{cpu}/online"), 0)
+        true => information_that(named(&siblings)),
+        false => bad(named(&others)),
     };
-    let outcome = bad(named(&others));
-    others.iter().fold(outcome, off).boot("nosmt").end()
+    // Without a core that has none of these CPUs, no CPU would be left for other work.
+    let leaves_others = !lacking(&look.machine.housekeeping(), &siblings).is_empty();
+    let root = look.machine.root;
+    let mut is_whole = leaves_others && !others.is_empty();
+    for path in others.iter().map(|cpu| online_file(*cpu)) {
+        if leaves_others && root.exists(&path) {
+            outcome = outcome.write(&path, 0);
+        } else {
+            is_whole = false;
+        }
+    }
+    // `cpu_bootable` in kernel/cpu.c: then the first thread of each core is booted alone.
+    if leaves_others && lacking(cpus, &firsts).is_empty() {
+        outcome = outcome.boot("nosmt");
+        is_whole = true;
+    }
+    if is_whole {
+        return outcome.end();
+    }
+    let pattern = pattern.replacen("{}", "*", 1);
+    look.seen(format!("{pattern}, the first"), Seen::OfCpus(firsts));
+    outcome.by_hand().end()
+}
+
+/// The file that takes a CPU offline. The CPU that x86 boots on has none from Linux 6.5 on ("cpu/hotplug:
+/// Remove CPU0 hotplug").
+fn online_file(cpu: usize) -> String {
+    format!("/sys/devices/system/cpu/cpu{cpu}/online")
 }
 
 pub(super) fn resctrl(look: &mut Look<'_>) -> Looked {

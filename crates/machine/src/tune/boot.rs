@@ -64,7 +64,10 @@ pub struct BootPlan {
 pub fn parameters_of(check: &Check, only: &[FindingId]) -> Vec<BootParameter> {
     // A kernel that was built without it ignores the parameter.
     let nohz_full = check.finding(FindingId::NohzFull);
-    let has_no_nohz_full = nohz_full.is_some_and(|it| it.fixes.contains(&FindingFix::ByHand));
+    let has_no_nohz_full = nohz_full.is_some_and(|it| {
+        let boots = |fix: &FindingFix| matches!(fix, FindingFix::Boot { .. });
+        it.fixes.contains(&FindingFix::ByHand) && !it.fixes.iter().any(boots)
+    });
     let mut parameters: Vec<BootParameter> = Vec::new();
     for finding in &check.findings {
         let is_bad = finding.state.kind() == StateKind::Bad;

@@ -169,6 +169,9 @@ fn of_each_finding_the_best_parameter_that_the_kernel_has_is_taken_once() {
     };
     assert_eq!(names(&check, &[]), ["isolcpus=1", "nohz_full=1"]);
     assert_eq!(names(&check, &[FindingId::EfiRuntime]), ["efi=noruntime"]);
+    // CPU 0 keeps its tick, and the others lose it.
+    check.findings[2] = finding(FindingId::NohzFull, bad(), &["nohz_full=1", ""]);
+    assert_eq!(names(&check, &[]), ["isolcpus=1", "nohz_full=1"]);
     // A kernel without CONFIG_NO_HZ_FULL.
     check.findings[2] = finding(FindingId::NohzFull, bad(), &[""]);
     assert_eq!(names(&check, &[]), ["isolcpus=1", "kthread_cpus=0"]);

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use punctual_record::cpu_list;
-use punctual_record::finding::{Finding, FindingFix, Undo};
+use punctual_record::finding::{Finding, FindingFix, FindingId, ReadResult, Reading, Seen, Undo};
 
 use super::text;
 
@@ -33,7 +33,21 @@ pub fn command(finding: &Finding, fix: &FindingFix) -> String {
         FindingFix::HoldDmaLatency { limit_us } => {
             format!("hold /dev/cpu_dma_latency open with {limit_us} (in \u{b5}s)")
         }
-        FindingFix::ByHand => text(finding.id).by_hand.to_owned(),
+        FindingFix::ByHand => by_hand(finding),
+    }
+}
+
+/// What to do where no command does it.
+fn by_hand(finding: &Finding) -> String {
+    let words = text(finding.id).by_hand.to_owned();
+    let first = |reading: &Reading| match &reading.result {
+        ReadResult::Seen(Seen::OfCpus(cpus)) => Some(cpu_list(cpus)),
+        _ => None,
+    };
+    let firsts = finding.readings.iter().find_map(first);
+    match firsts.filter(|_| finding.id == FindingId::SmtSiblings) {
+        Some(firsts) => format!("{words} (the first threads of these cores: CPUs {firsts})"),
+        None => words,
     }
 }
 

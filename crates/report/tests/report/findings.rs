@@ -3,7 +3,7 @@
 use punctual_record::Tool;
 use punctual_record::finding::{
     CHECK_VERSION, Check, Fault, Finding, FindingFix, FindingId, FindingState, Item, NotApplicable,
-    ReadResult, Reading, StateKind, Unknown,
+    ReadResult, Reading, Seen, StateKind, Unknown,
 };
 use punctual_report::findings::{
     command, document, explain, junit, page, sentence, summary, text, undo,
@@ -416,7 +416,25 @@ fn a_finding_whose_fix_a_kernel_may_lack_says_what_to_do_by_hand() {
         FindingId::Threadirqs,
         FindingId::RtGroupSched,
         FindingId::SmtSiblings,
+        FindingId::DefaultIrqAffinity,
+        FindingId::ThreadedNapi,
+        FindingId::Governor,
     ] {
         assert!(!text(id).by_hand.is_empty(), "{id}");
     }
+}
+
+#[test]
+fn the_cpus_to_take_instead_are_named() {
+    let mut check = made();
+    check.findings.retain(|it| it.id == FindingId::SmtSiblings);
+    let finding = &mut check.findings[0];
+    finding.readings.push(Reading {
+        source: "/sys/devices/system/cpu/cpu*/topology/thread_siblings_list, the first".into(),
+        result: ReadResult::Seen(Seen::OfCpus(vec![0, 1, 3])),
+    });
+    let words = command(finding, &FindingFix::ByHand);
+    let named = "(the first threads of these cores: CPUs 0-1,3)";
+    assert!(words.ends_with(named), "{words}");
+    assert!(words.contains("take the first thread of each core"));
 }

@@ -6,6 +6,7 @@ mod command_lines;
 mod flips;
 mod golden;
 mod hostile;
+mod proposals;
 mod table;
 mod tree;
 mod unknown;

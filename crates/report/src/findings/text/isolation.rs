@@ -14,8 +14,9 @@ pub(super) const ISOLATED_CPUS: FindingText = FindingText {
 pub(super) const NOHZ_FULL: FindingText = FindingText {
     title: "CPUs without a tick",
     why: "The tick interrupts a CPU 100 to 1000 times a second, for 1 to 10 µs.",
-    by_hand: "if no housekeeping CPU is left, name fewer CPUs; use a kernel with \
-              CONFIG_NO_HZ_FULL=y, then boot with nohz_full=",
+    by_hand: "if no housekeeping CPU is left, name fewer CPUs; take another CPU than 0, whose tick \
+              a kernel that can suspend keeps; use a kernel with CONFIG_NO_HZ_FULL=y, then boot \
+              with nohz_full=, and without nohz=off",
     source: "TuneD, OpenShift, real-time Ubuntu",
 };
 
@@ -43,7 +44,8 @@ pub(super) const NOHZ_PATIENCE: FindingText = FindingText {
 pub(super) const DEFAULT_IRQ_AFFINITY: FindingText = FindingText {
     title: "CPUs of new interrupts",
     why: "A device that appears later sends its interrupts there.",
-    by_hand: "no housekeeping CPU is left: name fewer CPUs",
+    by_hand: "take another CPU than 0, to which irqaffinity= always sends interrupts; if no \
+              housekeeping CPU is left, name fewer CPUs",
     source: "TuneD, OpenShift, rt-conf",
 };
 
@@ -65,7 +67,8 @@ pub(super) const MANAGED_IRQS: FindingText = FindingText {
 pub(super) const IRQBALANCE: FindingText = FindingText {
     title: "irqbalance",
     why: "It moves interrupts back to the CPUs from which they were moved.",
-    by_hand: "set IRQBALANCE_BANNED_CPULIST to the real-time CPUs, or stop irqbalance",
+    by_hand: "set IRQBALANCE_BANNED_CPULIST to the real-time CPUs, and remove \
+              IRQBALANCE_BANNED_CPUS, which wins over it; or stop irqbalance",
     source: "TuneD, OpenShift, irqbalance#297",
 };
 
@@ -117,7 +120,8 @@ pub(super) const KTHREAD_CPUS: FindingText = FindingText {
     title: "CPUs of kernel threads",
     why: "New kernel threads may run on every CPU. kthread_cpus= is known to kernels of Ubuntu \
           and StarlingX alone.",
-    by_hand: "use a kernel with CONFIG_NO_HZ_FULL=y, then boot with nohz_full=",
+    by_hand: "use a kernel with CONFIG_NO_HZ_FULL=y, then boot with nohz_full=; take another CPU \
+              than 0, whose tick a kernel that can suspend keeps",
     source: "real-time Ubuntu, rt-conf",
 };
 
@@ -140,7 +144,8 @@ pub(super) const SYSTEMD_SLICES: FindingText = FindingText {
 pub(super) const SMT_SIBLINGS: FindingText = FindingText {
     title: "SMT siblings of real-time CPUs",
     why: "A sibling shares the core: it halves its speed and adds 10 to 100 µs.",
-    by_hand: "switch SMT off in the firmware",
+    by_hand: "take the first thread of each core for real-time work, leave a whole core to other \
+              work, and boot with nosmt; or switch SMT off in the firmware",
     source: "rtcqs, real-time Ubuntu",
 };
 

@@ -63,7 +63,8 @@ pub(super) const TIMER_JOBS: FindingText = FindingText {
 
 pub(super) const SPLIT_LOCK: FindingText = FindingText {
     title: "Split locks",
-    why: "A program with a split lock sleeps 10 ms with mitigation on.",
+    why: "A program with a split lock sleeps 10 ms with mitigation on. With \
+          split_lock_detect=fatal it gets SIGBUS instead.",
     by_hand: "",
     source: "kernel documentation",
 };

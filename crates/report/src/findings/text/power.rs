@@ -6,7 +6,7 @@ pub(super) const GOVERNOR: FindingText = FindingText {
     title: "Frequency governor",
     why: "A governor other than performance lowers the clock of an idle CPU; a wake-up \
           then runs slowly.",
-    by_hand: "",
+    by_hand: "modprobe cpufreq_performance, or use a kernel with CONFIG_CPU_FREQ_GOV_PERFORMANCE=y",
     source: "rtcqs, realTimeConfigQuickScan, TuneD, OpenShift, rt-conf",
 };
 
@@ -99,7 +99,8 @@ pub(super) const MACHINE_CHECK_POLLING: FindingText = FindingText {
 
 pub(super) const ASPM: FindingText = FindingText {
     title: "Power management of PCIe links",
-    why: "Leaving a link's low-power state takes 1 to 100 µs.",
+    why: "Leaving a link's low-power state takes 1 to 100 µs. With pcie_aspm=off the kernel leaves \
+          what the firmware configured as it is: turn it off there.",
     by_hand: "",
     source: "pepc, kernel documentation",
 };

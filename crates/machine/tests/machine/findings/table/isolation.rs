@@ -333,6 +333,23 @@ pub fn cases() -> Vec<Case> {
             present(&[Item::Cpu(1)]),
         )
         .write("/sys/devices/system/cpu/cpu1/online", "0"),
+        bad(
+            Id::SmtSiblings,
+            vec![
+                File("/sys/devices/system/cpu/smt/active", "0\n"),
+                File(
+                    "/sys/devices/system/cpu/cpu2/topology/thread_siblings_list",
+                    "2\n",
+                ),
+                File(
+                    "/sys/devices/system/cpu/cpu3/topology/thread_siblings_list",
+                    "3,7\n",
+                ),
+            ],
+            vec![File("/sys/devices/system/cpu/smt/active", "1\n")],
+            present(&[Item::Cpu(7)]),
+        )
+        .boot("nosmt"),
         information(
             Id::SmtSiblings,
             vec![File("/sys/devices/system/cpu/smt/active", "0\n")],
@@ -349,7 +366,7 @@ pub fn cases() -> Vec<Case> {
             ],
             present(&[Item::Cpu(2), Item::Cpu(3)]),
         )
-        .boot("nosmt"),
+        .by_hand(),
         information(
             Id::Resctrl,
             vec![
