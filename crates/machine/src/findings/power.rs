@@ -296,9 +296,7 @@ pub(super) fn aspm(look: &mut Look<'_>) -> Looked {
     let given = look.values(&["pcie_aspm"]);
     let is_off = |given: &Vec<(&str, &str)>| given.contains(&("pcie_aspm", "off"));
     if given.as_ref().is_ok_and(is_off) {
-        return unknown(Unknown::NotShown(
-            "power management of PCIe links".to_owned(),
-        ));
+        return unknown(Unknown::NotShown("ASPM".to_owned()));
     }
     // From Linux 5.5 on a link that can be managed has files of its own. Without PCI Express, or where
     // the firmware keeps it to itself, the kernel takes a policy and does nothing with it.

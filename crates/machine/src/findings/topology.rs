@@ -56,7 +56,7 @@ pub(super) fn smt_siblings(look: &mut Look<'_>) -> Looked {
         return outcome.end();
     }
     let pattern = pattern.replacen("{}", "*", 1);
-    look.seen(format!("{pattern}, the first"), Seen::OfCpus(firsts));
+    look.seen(format!("{pattern}[0]"), Seen::OfCpus(firsts));
     outcome.by_hand().end()
 }
 

@@ -319,8 +319,11 @@ fn a_boot_parameter_is_written_for_grub_and_restored() {
     let wanted = [
         "At the next boot, with punctual tune apply --boot:".to_owned(),
         format!("isolated-cpus: {parameter}"),
-        format!("GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {parameter}\""),
-        format!("' > {drop_in} && /usr/sbin/update-grub"),
+        format!(
+            "printf '# Written by punctual tune apply --boot; punctual tune restore removes it.\\n\
+             GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {parameter}\"\\n' > {drop_in} && \
+             /usr/sbin/update-grub"
+        ),
         format!("isolated-cpus: {parameter}"),
         format!(
             "Written to {drop_in}; the original is in state/journal.jsonl. Reboot, then run \

@@ -430,7 +430,7 @@ fn the_cpus_to_take_instead_are_named() {
     check.findings.retain(|it| it.id == FindingId::SmtSiblings);
     let finding = &mut check.findings[0];
     finding.readings.push(Reading {
-        source: "/sys/devices/system/cpu/cpu*/topology/thread_siblings_list, the first".into(),
+        source: "/sys/devices/system/cpu/cpu*/topology/thread_siblings_list[0]".into(),
         result: ReadResult::Seen(Seen::OfCpus(vec![0, 1, 3])),
     });
     let words = command(finding, &FindingFix::ByHand);
