@@ -436,3 +436,15 @@ pub fn each(record: &Value, field: &str) -> Vec<u64> {
         .map(|thread| thread[field].as_u64().expect("a number"))
         .collect()
 }
+
+/// Copies a program that is to be run, in a process of its own: a child that another test has just forked holds every
+/// descriptor of ours until it runs its program, and what is open for writing is not executed (ETXTBSY).
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-p").arg(from).arg(to).status();
+    assert!(
+        copied.expect("cp").success(),
+        "{} to {}",
+        from.display(),
+        to.display()
+    );
+}

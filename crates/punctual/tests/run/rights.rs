@@ -20,7 +20,7 @@ fn place() -> Result<Place, Absent> {
     }
     let place = Place::new();
     fs::create_dir(place.path().join("bin")).unwrap();
-    fs::copy(common::program(), place.path().join("bin/punctual")).unwrap();
+    common::copy_program(common::program(), &place.path().join("bin/punctual"));
     Ok(place)
 }
 

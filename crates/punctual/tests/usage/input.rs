@@ -530,7 +530,7 @@ fn a_directory_that_is_not_empty_or_not_writable_is_refused() {
 
     need!(needs::root());
     let theirs = place.path().join("punctual");
-    fs::copy(common::program(), &theirs).unwrap();
+    common::copy_program(common::program(), &theirs);
     fs::create_dir(place.path().join("locked")).unwrap();
     for output in [None, Some("run"), Some("/etc/punctual-run")] {
         let mut command = place.command(&theirs);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::process::CommandExt;
 
-use crate::common::{Place, Running, need, needs, program};
+use crate::common::{Place, Running, copy_program, need, needs, program};
 
 /// `KNOB` is a file of the test that holds 1.
 const REFUSED: &[(&[&str], &[&str])] = &[
@@ -224,7 +224,7 @@ fn without_the_right_to_write_a_knob_nothing_is_measured() {
     need!(needs::root());
     let (place, words) = prepared(&["KNOB=0"]);
     let theirs = place.path().join("state");
-    fs::copy(program(), &theirs).expect("a copy");
+    copy_program(program(), &theirs);
     for state in ["own", "/proc/nowhere"] {
         let mut command = place.command(&theirs);
         command.uid(65534).gid(65534);

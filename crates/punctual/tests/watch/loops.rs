@@ -69,7 +69,12 @@ fn agrees_with_its_log(kind: &str) {
     };
     let off = |it: u64| it.abs_diff(1_000_000) < 1_000;
     let same = watched.period_ns == period_ns || watched.period_ns.is_some_and(off);
-    assert!(watched.timing == timing && same, "{said}");
+    // Beside other work its lengths may lie on a grid for a while.
+    let timed = match timing {
+        Timing::Lengths => matches!(watched.timing, Timing::Lengths | Timing::Lost),
+        _ => watched.timing == timing,
+    };
+    assert!(timed && same, "{said}");
     if period_ns.is_some() {
         // The last stall may be at the end.
         assert!(

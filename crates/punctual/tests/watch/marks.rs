@@ -5,7 +5,7 @@ use crate::common;
 use std::fs;
 use std::process::Command;
 
-use crate::common::{Place, Running, need, needs, said, until};
+use crate::common::{Place, Running, copy_program, need, needs, said, until};
 use crate::known::{Known, marked, programs_of, watch};
 use punctual_record::Run;
 use punctual_record::watch::{MarkedThread, WatchedMark};
@@ -543,7 +543,7 @@ fn a_program_whose_file_was_replaced_after_its_start_is_marked() {
     needed!();
     let place = Place::new();
     let path = place.path().join("replaced");
-    fs::copy(marked(), &path).expect("a copy");
+    copy_program(marked(), &path);
     let mut known = Known::start(&path, &["rounds", "10"]);
     fs::remove_file(&path).expect("it is there");
     fs::write(&path, "no program").expect("another in its place");

@@ -8,7 +8,7 @@ use punctual_record::Run;
 use punctual_record::watch::{Following, Subject, WatchedProgram, WatchedThread};
 
 use super::common::needs::Absent;
-use super::common::{Place, Running};
+use super::common::{Place, Running, copy_program};
 use super::exact::{counted_but_for_unseen, times};
 use super::known::{Known, family, watch};
 
@@ -94,7 +94,7 @@ pub fn programs_of_a_name_are_followed() {
     // A name that only this test uses.
     let name = format!("known-{}", std::process::id());
     let program = own.path().join(&name);
-    fs::copy(family(), &program).expect("a copy");
+    copy_program(family(), &program);
     let mut before = Known::start(&program, &["100"]);
     let mut other = Known::start(family(), &["50"]);
     let running = watch(&place, &["--comm", &name, "-q", "--no-explain"]);

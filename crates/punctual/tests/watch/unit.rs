@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use crate::common::needs::{self, Absent};
-use crate::common::{Place, Running, need, program, skip};
+use crate::common::{Place, Running, copy_program, need, program, skip};
 use crate::service::integrations;
 
 fn unit() -> String {
@@ -140,7 +140,7 @@ fn as_the_service(place: &Place, capabilities: &str) -> Command {
         .collect();
     // Other users can't enter the directory of the build.
     let copy = place.path().join("punctual");
-    fs::copy(program(), &copy).expect("a copy");
+    copy_program(program(), &copy);
     let mut command = place.command("setpriv");
     command.args([
         "--reuid",
