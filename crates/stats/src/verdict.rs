@@ -413,7 +413,8 @@ fn too_short(bound: &MissBound, limit_ns: u64) -> Option<TimeNeeded> {
 /// How much longer a run has to be to show whether its misses come in bursts, where a share of them is allowed.
 fn without_bursts(bound: &MissBound, allowed: f64) -> Option<TimeNeeded> {
     let enough = 2 * MIN_EXCEEDANCES as u64;
-    let is_unknown = bound.extremal_index.is_none() && bound.cycles < enough && allowed > 0.0;
+    let is_share = allowed > 0.0 && allowed < MOST_UNKNOWN;
+    let is_unknown = bound.extremal_index.is_none() && bound.cycles < enough && is_share;
     let without_miss_ns = (bound.duration_ns / bound.cycles.max(1)).saturating_mul(enough);
     is_unknown.then_some(TimeNeeded {
         without_miss_ns,

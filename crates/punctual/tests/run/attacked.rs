@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::needs::{self, Absent};
-use crate::common::{Ended, Place, Running, need, program, skip};
+use crate::common::{Ended, Place, Running, copy_program, need, program, skip};
 
 /// The other user: `nobody`.
 const OTHER: &str = "65534";
@@ -331,7 +331,7 @@ fn look(directory: &Path, modes: &mut Vec<(PathBuf, u32)>) {
 fn only_the_group_can_execute_a_copy_with_capabilities() {
     let scene = need!(Scene::new());
     let copy = scene.at("copy");
-    fs::copy(program(), &copy).unwrap();
+    copy_program(program(), &copy);
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
     let fix = punctual_report::facts::fix(&punctual_record::Fix::Rights {
         program: "./copy".to_owned(),

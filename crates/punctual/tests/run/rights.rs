@@ -270,7 +270,7 @@ fn every_advised_command_parses() {
     let place = need!(place());
     let odd = place.path().join("o'neil a $(b)");
     fs::create_dir(&odd).unwrap();
-    fs::copy(common::program(), odd.join("punctual")).unwrap();
+    common::copy_program(common::program(), &odd.join("punctual"));
     let mut command = place.command("setpriv");
     command.args([
         &format!("--reuid={NOBODY}"),

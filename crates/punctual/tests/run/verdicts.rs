@@ -199,7 +199,7 @@ fn unprivileged() -> Result<(Place, RunAs), Absent> {
     let place = Place::new();
     // The build's directory may be closed to other users.
     std::fs::create_dir(place.path().join("bin")).unwrap();
-    std::fs::copy(common::program(), place.path().join("bin/punctual")).unwrap();
+    common::copy_program(common::program(), &place.path().join("bin/punctual"));
     let run: RunAs = |place, arguments| {
         let mut command = place.command("prlimit");
         command.args(["--memlock=8388608", "--rtprio=0", "setpriv"]);

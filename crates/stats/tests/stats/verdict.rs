@@ -118,6 +118,20 @@ fn few_cycles_show_nothing() {
         let verdict = judge(&[miss(0.0)], &evidence, 0.95);
         assert_eq!(verdict.outcome, outcome, "{verdict:?}");
     }
+    // Whether misses come in bursts is not known of fewer than 60.
+    for (cycles, allowed, outcome) in [
+        (59, 0.055, Outcome::Inconclusive),
+        (150, 0.055, Outcome::Pass),
+        (59, 0.5, Outcome::Pass),
+    ] {
+        let threads = [thread(cycles, DEADLINE, &[])];
+        let verdict = judge(
+            &[miss(allowed)],
+            &evidence(&threads, DEADLINE, cycles),
+            0.95,
+        );
+        assert_eq!(verdict.outcome, outcome, "{verdict:?}");
+    }
     // One that was late is one.
     let threads = [thread(2, DEADLINE, &[(1, 2 * DEADLINE)])];
     let verdict = judge(&[miss(0.0)], &evidence(&threads, DEADLINE, 2), 0.95);
