@@ -22,7 +22,7 @@ use super::rootfs::{self, RootfsError};
 use super::work::WorkFolder;
 use punctual_record::lab::{LabBill, LabBound, LabCost, LabLoad, NoBill, NoBound, NoResult};
 use punctual_record::laboratory::{Fingerprint, GuestTime, Laboratory};
-use punctual_record::{Condition, Demand, Fix, RUN_FILE, Run};
+use punctual_record::{Condition, Demand, Document, Fix, Run};
 
 /// The laboratory's own words of the kernel's command line. The tests of ciphers are half of a boot, and
 /// nobody uses one.
@@ -471,13 +471,13 @@ fn work_of(loads: Option<serde_json::Value>) -> Vec<LabLoad> {
 impl CellResult {
     /// The record that `measure` or `qualify` left, with its origin.
     fn own_record(&mut self, status: i32, last: &str) -> Result<Run, NoResult> {
-        let Some(bytes) = self.files.remove(RUN_FILE) else {
+        let Some(bytes) = self.files.remove(Run::FILE) else {
             return Err(NoResult::Inside {
                 status,
                 output: last.to_owned(),
             });
         };
-        let run = punctual_record::parse(Path::new(RUN_FILE), &bytes);
+        let run = Run::parse(Path::new(Run::FILE), &bytes);
         let mut run = run.map_err(unreadable)?;
         if self.laboratory.time == GuestTime::Host {
             refuse_latencies(&mut run, self.laboratory.cpus);

@@ -1,9 +1,10 @@
 //! All findings of a machine.
 
+use punctual_record::document::Printed;
 use std::time::Duration;
 
 use punctual_record::finding::{
-    CHECK_VERSION, Check, Difference, Finding, FindingFix, FindingId, ReadResult, Reading, Source,
+    Check, Difference, Finding, FindingFix, FindingId, ReadResult, Reading, Source,
 };
 use punctual_record::text::one_line;
 use punctual_rt::cpulist;
@@ -129,7 +130,7 @@ pub fn check(root: &Root, request: &CheckRequest) -> Check {
         }
     };
     Check {
-        version: CHECK_VERSION,
+        version: Check::VERSION,
         hostname: one_line(&root.text("/proc/sys/kernel/hostname").unwrap_or_default()),
         kernel: one_line(&machine.release),
         cpus: machine.cpus.clone(),

@@ -10,7 +10,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use punctual_record::{Run, TimelineRow};
+use punctual_record::{Document, Run, TimelineRow};
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 use punctual_stats::peaks::{Peak, Peaks};
 
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [run, directory, count] = words.as_slice() else {
         return Err("bench_runs RUN DIRECTORY COUNT".into());
     };
-    let model = punctual_record::read(Path::new(run))?;
+    let model = Run::read(Path::new(run))?;
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     for number in 0..count.parse::<u64>()? {
         let run = varied(&model, number, &mut state);

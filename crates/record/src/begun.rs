@@ -1,7 +1,8 @@
 //! A record before anything was measured.
 
+use super::document::Document;
 use super::event::State;
-use super::run::{FORMAT, OwnCost, Request, Run, Timeline, Tool, VERSION};
+use super::run::{OwnCost, Request, Run, Timeline, Tool};
 use super::system::SystemState;
 
 impl Run {
@@ -15,8 +16,8 @@ impl Run {
         system: SystemState,
     ) -> Self {
         Self {
-            format: FORMAT.to_owned(),
-            version: VERSION,
+            format: Run::FORMAT.to_owned(),
+            version: Run::VERSION,
             tool,
             verb: verb.to_owned(),
             command: Vec::new(),

@@ -15,8 +15,6 @@ use super::invalid::InvalidReason;
 pub use chain::of_chain;
 pub use judge::judge;
 
-/// The version of the facts of a budget.
-pub const BUDGET_VERSION: u32 = 1;
 /// The quantiles that are shown, as shares.
 pub const BUDGET_QUANTILES: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
 
@@ -204,7 +202,7 @@ pub struct WholeFigures {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Budget {
-    /// [`BUDGET_VERSION`].
+    /// That of [`crate::document::Printed`].
     pub version: u32,
     /// What was asked.
     pub demand: BudgetDemand,

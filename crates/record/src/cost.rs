@@ -14,24 +14,15 @@ use crate::run::Tool;
 mod judge;
 mod read;
 
-pub use read::{is_cost, parse_cost, read_cost};
-
-/// The file of a cost in its directory.
-pub const COST_FILE: &str = "cost.json";
-/// The word that opens it.
-pub const COST_FORMAT: &str = "punctual-cost";
-/// The version of [`Cost`]'s JSON.
-pub const COST_VERSION: u32 = 1;
-
 /// The runs of a command, and what they cost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
-    /// Always [`COST_FORMAT`].
-    #[cfg_attr(feature = "schema", schemars(extend("const" = COST_FORMAT)))]
+    /// Always that of [`crate::Document`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = <Cost as crate::Document>::FORMAT)))]
     pub format: String,
-    /// Always [`COST_VERSION`].
-    #[cfg_attr(feature = "schema", schemars(extend("const" = COST_VERSION)))]
+    /// As above.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = <Cost as crate::Document>::VERSION)))]
     pub version: u32,
     /// The program that wrote this.
     pub tool: Tool,

@@ -9,14 +9,12 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use super::document::Document;
 use super::error::RecordError;
 use super::run::Run;
 use super::time;
 use super::unsaved::{DirectoryRemoved, Unsaved, UnsavedPart, UnsavedReason};
 use crate::files::{Fault, Folder, Reserve};
-
-/// The record's name in its directory.
-pub const RUN_FILE: &str = "run.json";
 
 /// A directory that one run is saved into. It is held open: what is put in its place is not
 /// written to.
@@ -154,7 +152,7 @@ impl RunDirectory {
 
     /// Permission bits don't tell (read-only mounts, quotas): a file does.
     fn proved_writable(self) -> Result<Self, RecordError> {
-        let begun = self.folder.begin(OsStr::new(RUN_FILE));
+        let begun = self.folder.begin(OsStr::new(Run::FILE));
         match begun {
             Ok((_, unfinished)) => {
                 self.folder.abandon(unfinished);
@@ -210,13 +208,9 @@ impl RunDirectory {
         &self.folder
     }
 
-    /// Keeps space for the record as it will be: nothing else that is saved takes it.
-    pub fn reserve(&self) {
-        self.reserve_for(RUN_FILE);
-    }
-
-    /// The same for another file that matters more than what lies beside it.
-    pub fn reserve_for(&self, name: &'static str) {
+    /// Keeps space for a document as it will be: nothing else that is saved takes it.
+    pub fn reserve<D: Document>(&self) {
+        let name = D::FILE;
         let found = self.folder.metadata_of(OsStr::new(name));
         let length = found.map_or(0, |found| found.len());
         let reserve = Reserve::begin(&self.folder, OsStr::new(name), length);
@@ -230,25 +224,26 @@ impl RunDirectory {
         }
     }
 
-    /// Saves the record. At every moment, also after a crash, `run.json` is whole:
-    /// either what was saved before or what is saved now.
+    /// Saves a document. At every moment, also after a crash, its file is whole: either what was
+    /// saved before or what is saved now.
     ///
     /// # Errors
     /// [`RecordError::Save`]. What was saved before still stands and nothing else
     /// is left behind, so that a run on a full disk can go on.
-    pub fn save(&self, run: &Run) -> Result<(), RecordError> {
-        let saved = encode(run).and_then(|bytes| self.put(RUN_FILE, &bytes));
-        self.noted(RUN_FILE, saved)
+    pub fn save<D: Document>(&self, document: &D) -> Result<(), RecordError> {
+        let saved = document.encode();
+        let saved = saved.and_then(|bytes| self.put(D::FILE, &bytes));
+        self.noted(D::FILE, saved)
     }
 
     /// Saves a record again that was saved as it should be, with what is to be said of the files
     /// beside it. Where there is no room for that, it stands as it is.
     pub fn amend(&self, run: &Run) {
-        if held(&self.unsaved).contains_key(&file(RUN_FILE)) {
+        if held(&self.unsaved).contains_key(&file(Run::FILE)) {
             return;
         }
-        if let Ok(bytes) = encode(run) {
-            let _ = self.folder.replace(OsStr::new(RUN_FILE), &bytes);
+        if let Ok(bytes) = run.encode() {
+            let _ = self.folder.replace(OsStr::new(Run::FILE), &bytes);
         }
     }
 
@@ -309,6 +304,12 @@ impl RunDirectory {
         reasons.into_iter().map(entry).collect()
     }
 
+    /// Removes a document and its page, of which nothing was measured.
+    pub fn remove_document<D: Document>(&self) {
+        self.remove(D::FILE);
+        D::PAGE.inspect(|page| self.remove(page));
+    }
+
     /// Removes a file of it.
     pub fn remove(&self, name: &str) {
         let _ = self.folder.remove(OsStr::new(name));
@@ -353,26 +354,4 @@ fn refuse(path: &Path, fault: Option<Fault>) -> Result<(), RecordError> {
             fault,
         })
     })
-}
-
-/// JSON that can be read back. It has no word for a float that isn't finite and
-/// writes `null`, which no reader takes for a number; then what was concluded is
-/// left out, so that what was measured can be read.
-fn encode(run: &Run) -> io::Result<Vec<u8>> {
-    let mut bytes = serde_json::to_vec(run)?;
-    if serde_json::from_slice::<Run>(&bytes).is_err() {
-        let mut run = run.clone();
-        run.analysis = None;
-        run.verdict = None;
-        for load in &mut run.loads {
-            load.rate = if load.rate.is_finite() {
-                load.rate
-            } else {
-                0.0
-            };
-        }
-        bytes = serde_json::to_vec(&run)?;
-    }
-    bytes.push(b'\n');
-    Ok(bytes)
 }

@@ -48,6 +48,8 @@ pub enum RecordError {
     NoRecord {
         /// The directory.
         path: PathBuf,
+        /// The file that it lacks.
+        name: &'static str,
     },
     /// A file larger than any record is.
     TooLarge {
@@ -108,7 +110,7 @@ impl RecordError {
             | Self::Create { path, .. }
             | Self::Save { path, .. }
             | Self::Read { path, .. }
-            | Self::NoRecord { path }
+            | Self::NoRecord { path, .. }
             | Self::TooLarge { path, .. }
             | Self::Malformed { path, .. }
             | Self::Older { path, .. }
@@ -148,9 +150,9 @@ impl fmt::Display for RecordError {
             }
             Self::Save { path, source } => write!(f, "{}: not saved: {source}", path.display()),
             Self::Read { path, source } => write!(f, "{}: {source}", path.display()),
-            Self::NoRecord { path } => write!(
+            Self::NoRecord { path, name } => write!(
                 f,
-                "{}: holds no run.json: not a run directory, or killed before its first save",
+                "{}: holds no {name}: not such a directory, or killed before its first save",
                 path.display()
             ),
             Self::TooLarge { path, limit } => write!(

@@ -15,14 +15,11 @@ pub use item::{Counted, Item, ItemKind};
 pub use of_run::{BadFinding, RunFindings};
 pub use seen::{Countable, Elsewhere, Portion, Seen, Source};
 
-/// The version of [`Check`]'s JSON.
-pub const CHECK_VERSION: u32 = 1;
-
 /// All findings of one machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
-    /// [`CHECK_VERSION`].
+    /// That of [`crate::document::Printed`].
     pub version: u32,
     /// The machine's name.
     pub hostname: String,

@@ -16,26 +16,15 @@ use crate::tuning::{Change, Setting};
 
 mod read;
 
-pub use read::{is_fit, parse_fit, read_fit};
-
-/// The file of a fit in its directory.
-pub const FIT_FILE: &str = "fit.json";
-/// The page of a fit, beside it.
-pub const FIT_PAGE: &str = "fit.html";
-/// The word that opens it.
-pub const FIT_FORMAT: &str = "punctual-fit";
-/// The version of [`Fit`]'s JSON.
-pub const FIT_VERSION: u32 = 1;
-
 /// What was tried, in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fit {
-    /// Always [`FIT_FORMAT`].
-    #[cfg_attr(feature = "schema", schemars(extend("const" = FIT_FORMAT)))]
+    /// Always that of [`crate::Document`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = <Fit as crate::Document>::FORMAT)))]
     pub format: String,
-    /// Always [`FIT_VERSION`].
-    #[cfg_attr(feature = "schema", schemars(extend("const" = FIT_VERSION)))]
+    /// As above.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = <Fit as crate::Document>::VERSION)))]
     pub version: u32,
     /// The program that wrote this.
     pub tool: Tool,

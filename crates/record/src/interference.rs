@@ -9,9 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::explanation::Wait;
 use super::is_zero;
 
-/// The version of the facts of such an experiment.
-pub const INTERFERENCE_VERSION: u32 = 1;
-
 /// What a real-time thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

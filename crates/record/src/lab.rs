@@ -8,7 +8,7 @@ mod proof;
 mod tasks;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,30 +20,13 @@ pub use self::no_result::{
 };
 pub use self::proof::{LabProof, ProofConclusion, ProofPair, ProofParameter, ProofRow};
 pub use self::tasks::{ChainTime, LabChain, LabTask};
-use super::error::RecordError;
+use super::bounds::{Broken, at_most, ensure};
+use super::document::Document;
 use super::judgement::Judgement;
 use super::laboratory::Laboratory;
-use super::read::{FileKind, slurp};
 use super::run::{ImportedThread, Run, Tool};
-use super::scan;
 use super::taskset::{CHAINS, TASKS};
 
-/// The file's name in the directory of a lab.
-pub const LAB_FILE: &str = "lab.json";
-/// The page of the whole lab, beside it.
-pub const LAB_PAGE: &str = "lab.html";
-/// The word that opens it.
-pub const LAB_FORMAT: &str = "punctual-lab";
-/// The version that this program writes, and the only one that it reads.
-pub const LAB_VERSION: u32 = 2;
-/// What opens the file.
-const LAB_KIND: FileKind = FileKind {
-    what: "lab record",
-    format: LAB_FORMAT,
-    version: LAB_VERSION,
-};
-/// Bytes of `lab.json`.
-const MOST_BYTES: u64 = 64 << 20;
 /// Cells of one lab.
 const MOST_CELLS: usize = 1 << 14;
 /// Rows of one experiment with boot parameters.
@@ -53,11 +36,11 @@ const MOST_ROWS: usize = 1 << 10;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lab {
-    /// Always [`LAB_FORMAT`].
-    #[cfg_attr(feature = "schema", schemars(extend("const" = LAB_FORMAT)))]
+    /// Always that of [`crate::Document`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = <Lab as crate::Document>::FORMAT)))]
     pub format: String,
-    /// Always [`LAB_VERSION`].
-    #[cfg_attr(feature = "schema", schemars(extend("const" = LAB_VERSION)))]
+    /// As above.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = <Lab as crate::Document>::VERSION)))]
     pub version: u32,
     /// The program that wrote it.
     pub tool: Tool,
@@ -250,67 +233,46 @@ impl CellFigures {
     }
 }
 
-/// Whether a path is that of a lab's record: the file, or a directory that holds it.
-#[must_use]
-pub fn is_lab(path: &Path) -> bool {
-    path.join(LAB_FILE).is_file() || path.file_name() == Some(LAB_FILE.as_ref())
-}
+impl Document for Lab {
+    const WHAT: &'static str = "lab record";
+    const FILE: &'static str = "lab.json";
+    const PAGE: Option<&'static str> = Some("lab.html");
+    const FORMAT: &'static str = "punctual-lab";
+    const VERSION: u32 = 2;
 
-/// Reads `lab.json`: `path` is the file or its directory. Total, as reading a run is.
-///
-/// # Errors
-/// [`RecordError`] with the path and the place.
-pub fn read_lab(path: &Path) -> Result<(Lab, PathBuf), RecordError> {
-    let (file, directory) = if path.is_dir() {
-        (path.join(LAB_FILE), path.to_owned())
-    } else {
-        let parent = path.parent().unwrap_or(Path::new(""));
-        (path.to_owned(), parent.to_owned())
-    };
-    let bytes = slurp(&file, MOST_BYTES)?;
-    Ok((parse_lab(&file, &bytes)?, directory))
-}
-
-/// As [`read_lab`], from memory.
-///
-/// # Errors
-/// As [`read_lab`].
-pub fn parse_lab(path: &Path, bytes: &[u8]) -> Result<Lab, RecordError> {
-    scan::check(path, bytes, &scan::RECORD)?;
-    let lab: Lab = LAB_KIND.decode(path, bytes)?;
-    LAB_KIND.check(path, Some(&lab.format), Some(lab.version.into()))?;
-    let malformed = |place: &str, reason: String| Err(RecordError::malformed(path, place, reason));
-    if lab.cells.len() > MOST_CELLS {
-        return malformed("cells", format!("{} of them", lab.cells.len()));
+    fn header(&self) -> (&str, u32) {
+        (&self.format, self.version)
     }
+
+    fn promises(&self) -> Result<(), Broken> {
+        promises(self)
+    }
+}
+
+/// What a lab promises beyond its types.
+fn promises(lab: &Lab) -> Result<(), Broken> {
+    at_most(lab.cells.len(), MOST_CELLS, "cells")?;
     // A table has a place for each kernel with each load, and each place looks at all cells.
     let distinct = |name: fn(&LabCell) -> &str| lab.cells.iter().map(name).collect::<BTreeSet<_>>();
     let (kernels, loads) = (distinct(|c| &c.kernel).len(), distinct(|c| &c.load).len());
-    if kernels.saturating_mul(loads) > MOST_CELLS {
-        return malformed("cells", format!("{kernels} kernels with {loads} loads"));
-    }
+    ensure(
+        kernels.saturating_mul(loads) <= MOST_CELLS,
+        "cells",
+        format!("{kernels} kernels with {loads} loads"),
+    )?;
     // Each row is compared with the others, to find its control.
     let rows = lab.proof.as_ref().map_or(0, |proof| proof.rows.len());
-    if rows > MOST_ROWS {
-        return malformed("proof.rows", format!("{rows} of them"));
-    }
+    at_most(rows, MOST_ROWS, "proof.rows")?;
     for (index, cell) in lab.cells.iter().enumerate() {
-        let inside = Path::new(&cell.directory)
-            .components()
-            .all(|part| matches!(part, std::path::Component::Normal(_)));
-        if cell.tasks.len() > TASKS || cell.chains.len() > 2 * CHAINS {
-            let (tasks, chains) = (cell.tasks.len(), cell.chains.len());
-            return malformed(
-                &format!("cells[{index}]"),
-                format!("{tasks} tasks and {chains} times of chains"),
-            );
-        }
-        if !inside {
-            return malformed(
-                &format!("cells[{index}].directory"),
-                "leads out of the lab's directory".to_owned(),
-            );
-        }
+        at_most(cell.tasks.len(), TASKS, format!("cells[{index}].tasks"))?;
+        let chains = format!("cells[{index}].chains");
+        at_most(cell.chains.len(), 2 * CHAINS, chains)?;
+        let mut parts = Path::new(&cell.directory).components();
+        ensure(
+            parts.all(|part| matches!(part, Component::Normal(_))),
+            format!("cells[{index}].directory"),
+            "leads out of the lab's directory",
+        )?;
     }
-    Ok(lab)
+    Ok(())
 }

@@ -16,17 +16,6 @@ use crate::experiment::SwitchedSetting;
 use crate::run::{Load, Tool};
 use crate::tuning::Setting;
 
-pub use read::{is_ladder, parse_ladder, read_ladder};
-
-/// The file of a ladder in its directory.
-pub const LADDER_FILE: &str = "ladder.json";
-/// The page of a ladder, beside it.
-pub const LADDER_PAGE: &str = "ladder.html";
-/// The word that opens it.
-pub const LADDER_FORMAT: &str = "punctual-ladder";
-/// The version of [`Ladder`]'s JSON.
-pub const LADDER_VERSION: u32 = 1;
-
 /// A rung: everything below it, and one step more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -93,11 +82,11 @@ impl Rung {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ladder {
-    /// Always [`LADDER_FORMAT`].
-    #[cfg_attr(feature = "schema", schemars(extend("const" = LADDER_FORMAT)))]
+    /// Always that of [`crate::Document`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = <Ladder as crate::Document>::FORMAT)))]
     pub format: String,
-    /// Always [`LADDER_VERSION`].
-    #[cfg_attr(feature = "schema", schemars(extend("const" = LADDER_VERSION)))]
+    /// As above.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = <Ladder as crate::Document>::VERSION)))]
     pub version: u32,
     /// The program that wrote this.
     pub tool: Tool,

@@ -16,12 +16,13 @@ use super::beginning::Beginning;
 use super::blocks::Blocking;
 use super::condition::Demand;
 use super::conditions::{Difference, Role, differences};
+use super::document::Document;
 use super::event::{Ending, Event, Happening, State};
 use super::gaps::Gaps;
 use super::invalid::InvalidReason;
 use super::judgement::analyse_record;
 use super::ledger::Ledger;
-use super::run::{FORMAT, Imported, Merged, OwnCost, Run, VERSION};
+use super::run::{Imported, Merged, OwnCost, Run};
 use super::stops::Stops;
 use super::watch::{self, Watch};
 pub use decoded::Decoded;
@@ -405,8 +406,8 @@ impl Merger {
         let mut merged = self.merged;
         let invalid = std::mem::take(&mut merged.invalid);
         let mut run = Run {
-            format: FORMAT.to_owned(),
-            version: VERSION,
+            format: Run::FORMAT.to_owned(),
+            version: Run::VERSION,
             tool: first.tool,
             verb: "merge".to_owned(),
             command,

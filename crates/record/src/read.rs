@@ -1,6 +1,5 @@
-//! Reading a record. It may come from anywhere, so reading is total: whatever
-//! the file holds, the answer is a record that keeps its promises or one line
-//! that names the file and the place; memory is bounded by [`Bounds`].
+//! What reading any document needs: its bytes, its header, JSON with the place of an error; and many
+//! runs side by side.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,25 +10,13 @@ use std::thread;
 use serde::Deserialize;
 
 pub use super::bounds::Bounds;
-use super::directory::RUN_FILE;
+use super::document::Document;
 use super::error::RecordError;
-use super::run::{FORMAT, Run, VERSION};
-use super::{scan, validate};
+use super::run::Run;
+use super::scan;
 
 /// Threads that read records side by side: their memory is what bounds them.
 const MOST_READERS: usize = 8;
-
-/// Reads a record: `path` is a run directory or its `run.json`. An unfinished
-/// record is read like any other; the leftover of a save that was cut short is
-/// not looked at.
-///
-/// # Errors
-/// [`RecordError`] with the path and, for a damaged file, the place.
-pub fn read(path: &Path) -> Result<Run, RecordError> {
-    let file = locate(path)?;
-    let bytes = slurp(&file, Bounds::FILE)?;
-    parse(&file, &bytes)
-}
 
 /// Reads records on all CPUs, makes of each there what `prepare` does, and hands that over in
 /// the order of `paths` on the caller's thread. However many there are, a few are in memory at
@@ -53,7 +40,7 @@ pub fn read_each<T: Send, E>(
             scope.spawn(move || {
                 for path in paths.iter().skip(first).step_by(readers) {
                     // Whoever took them has stopped.
-                    if sender.send(read(path).map(prepare)).is_err() {
+                    if sender.send(Run::read(path).map(prepare)).is_err() {
                         break;
                     }
                 }
@@ -66,21 +53,6 @@ pub fn read_each<T: Send, E>(
         }
         Ok(())
     })
-}
-
-/// The record's file: `path` itself or `run.json` within.
-fn locate(path: &Path) -> Result<PathBuf, RecordError> {
-    if !path.is_dir() {
-        return Ok(path.to_owned());
-    }
-    let file = path.join(RUN_FILE);
-    match file.try_exists() {
-        Ok(true) => Ok(file),
-        Ok(false) => Err(RecordError::NoRecord {
-            path: path.to_owned(),
-        }),
-        Err(source) => Err(RecordError::Read { path: file, source }),
-    }
 }
 
 /// A whole file of at most `limit` bytes. It may be a pipe.
@@ -112,25 +84,6 @@ pub fn slurp(path: &Path, limit: u64) -> Result<Vec<u8>, RecordError> {
     Ok(bytes)
 }
 
-/// Reads a record from memory; `path` is named in errors alone.
-///
-/// # Errors
-/// As [`read`].
-pub fn parse(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
-    scan::check(path, bytes, &scan::RECORD)?;
-    let run: Run = RUN_KIND.decode(path, bytes)?;
-    RUN_KIND.check(path, Some(&run.format), Some(run.version.into()))?;
-    validated(path, run)
-}
-
-/// A run that keeps its promises, or the place where it doesn't.
-pub fn validated(path: &Path, run: Run) -> Result<Run, RecordError> {
-    match validate::validate(&run) {
-        Ok(()) => Ok(run),
-        Err(e) => Err(RecordError::malformed(path, e.place, e.reason)),
-    }
-}
-
 /// What every version of a format has.
 #[derive(Deserialize)]
 struct Header {
@@ -147,12 +100,6 @@ pub(crate) struct FileKind {
     /// The only version that this program reads.
     pub version: u32,
 }
-
-const RUN_KIND: FileKind = FileKind {
-    what: "record",
-    format: FORMAT,
-    version: VERSION,
-};
 
 impl FileKind {
     /// Decodes a file of this kind; the header of one that can't be decoded is checked first, for the

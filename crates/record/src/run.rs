@@ -36,22 +36,16 @@ use super::taskset::TaskRun;
 use super::tuning::Tuned;
 use super::watch::{Watch, WatchedThread};
 
-/// The word that opens every `run.json`.
-pub const FORMAT: &str = "punctual-run";
-
-/// The version of the record that this program writes, and the only one that it reads.
-pub const VERSION: u32 = 2;
-
 /// One run: what was asked, under which conditions, what was measured and what
 /// follows from it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
-    /// Always [`FORMAT`].
-    #[cfg_attr(feature = "schema", schemars(extend("const" = FORMAT)))]
+    /// Always that of [`crate::Document`].
+    #[cfg_attr(feature = "schema", schemars(extend("const" = <Run as crate::Document>::FORMAT)))]
     pub format: String,
-    /// The version of the record: [`VERSION`].
-    #[cfg_attr(feature = "schema", schemars(extend("const" = VERSION)))]
+    /// As above.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = <Run as crate::Document>::VERSION)))]
     pub version: u32,
     /// The program that wrote the record.
     pub tool: Tool,

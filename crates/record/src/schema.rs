@@ -3,86 +3,54 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
 
-use super::budget::{BUDGET_VERSION, Budget};
-use super::cost::{COST_VERSION, Cost};
-use super::finding::{CHECK_VERSION, Check};
-use super::fit::{FIT_VERSION, Fit};
-use super::interference::{INTERFERENCE_VERSION, Interference};
-use super::lab::{LAB_VERSION, Lab};
-use super::ladder::{LADDER_VERSION, Ladder};
-use super::run::{Run, VERSION};
-use super::taskset::analysis::{ANALYSIS_VERSION, SetAnalysis};
+use super::budget::Budget;
+use super::cost::Cost;
+use super::document::{Document, Printed};
+use super::finding::Check;
+use super::fit::Fit;
+use super::interference::Interference;
+use super::lab::Lab;
+use super::ladder::Ladder;
+use super::run::Run;
+use super::taskset::analysis::SetAnalysis;
+
+/// What a reader of any of them must know.
+const UNNAMED: &str = "Times are nanoseconds. Fields that are not named here may be in those of later \
+                       programs and are ignored.";
 
 /// All of them, each with its name and version: `run-2`.
 #[must_use]
 pub fn all() -> Vec<(String, Value)> {
     vec![
-        described::<Run>(
-            "run",
-            VERSION,
-            "punctual run record",
-            "run.json in a run directory. Times are nanoseconds. Fields that are not named here may \
-             stand in records of later programs and are ignored.",
+        saved::<Run>("a run directory"),
+        saved::<Lab>("the directory of a lab"),
+        saved::<Fit>("the directory of a fit"),
+        saved::<Ladder>("the directory of a ladder"),
+        saved::<Cost>("the directory of a cost"),
+        printed::<Check>("What `punctual check --json` prints."),
+        printed::<Budget>("What `punctual budget --json` prints."),
+        printed::<SetAnalysis>(
+            "What `punctual exec --analyse --json` prints; tasks and locks are named by their index.",
         ),
-        described::<Lab>(
-            "lab",
-            LAB_VERSION,
-            "punctual lab record",
-            "lab.json in the directory of a lab. Times are nanoseconds. Fields that are not named \
-             here may stand in records of later programs and are ignored.",
-        ),
-        described::<Check>(
-            "check",
-            CHECK_VERSION,
-            "punctual check",
-            "What `punctual check --json` prints. Fields that are not named here may stand in that \
-             of later programs and are ignored.",
-        ),
-        described::<Fit>(
-            "fit",
-            FIT_VERSION,
-            "punctual fit",
-            "fit.json in the directory of a fit. Times are nanoseconds. Fields that are not named \
-             here may stand in those of later programs and are ignored.",
-        ),
-        described::<Ladder>(
-            "ladder",
-            LADDER_VERSION,
-            "punctual ladder",
-            "ladder.json in the directory of a ladder. Times are nanoseconds. Fields that are not \
-             named here may stand in those of later programs and are ignored.",
-        ),
-        described::<Cost>(
-            "cost",
-            COST_VERSION,
-            "punctual cost",
-            "cost.json in the directory of a cost. Times are nanoseconds. Fields that are not named \
-             here may stand in those of later programs and are ignored.",
-        ),
-        described::<Budget>(
-            "budget",
-            BUDGET_VERSION,
-            "punctual budget",
-            "What `punctual budget --json` prints. Times are nanoseconds. Fields that are not named \
-             here may stand in that of later programs and are ignored.",
-        ),
-        described::<SetAnalysis>(
-            "analysis",
-            ANALYSIS_VERSION,
-            "punctual analysis of a task set",
-            "What `punctual exec --analyse --json` prints. Times are nanoseconds; tasks and locks \
-             are named by their index. Fields that are not named here may stand in that of later \
-             programs and are ignored.",
-        ),
-        described::<Interference>(
-            "interference",
-            INTERFERENCE_VERSION,
-            "punctual interference",
+        printed::<Interference>(
             "interference.json beside the record of its watch, and what `punctual interference \
-             --json` prints. Times are nanoseconds. Fields that are not named here may stand in \
-             that of later programs and are ignored.",
+             --json` prints.",
         ),
     ]
+}
+
+fn saved<D: Document + JsonSchema>(within: &str) -> (String, Value) {
+    let what = format!("{} in {within}. {UNNAMED}", D::FILE);
+    of_format::<D>(D::FORMAT, D::VERSION, &what)
+}
+
+fn printed<P: Printed + JsonSchema>(what: &str) -> (String, Value) {
+    of_format::<P>(P::FORMAT, P::VERSION, &format!("{what} {UNNAMED}"))
+}
+
+fn of_format<T: JsonSchema>(format: &str, version: u32, description: &str) -> (String, Value) {
+    let name = format.trim_start_matches("punctual-");
+    described::<T>(name, version, &format!("punctual {name}"), description)
 }
 
 /// The schema of a type, named and described.

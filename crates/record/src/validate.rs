@@ -1,14 +1,51 @@
 //! What a record promises beyond its types. Whoever reads one need not check again.
 
+use std::io;
+
 use punctual_stats::histogram::SparseHistogram;
 
 use super::blocks::Blocks;
 use super::bounds::{Bounds, Broken, Extent, at_most, broken, cpu, ensure, histogram};
+use super::document::Document;
 use super::finding::{FindingId, RunFindings};
 use super::run::{Interval, Merged, Run, Thread};
 use super::stops::Stops;
 
-pub fn validate(run: &Run) -> Result<(), Broken> {
+impl Document for Run {
+    const WHAT: &'static str = "record";
+    const FILE: &'static str = "run.json";
+    const PAGE: Option<&'static str> = Some("report.html");
+    const FORMAT: &'static str = "punctual-run";
+    const VERSION: u32 = 2;
+    const MOST_BYTES: u64 = Bounds::FILE;
+
+    fn header(&self) -> (&str, u32) {
+        (&self.format, self.version)
+    }
+
+    fn promises(&self) -> Result<(), Broken> {
+        promises(self)
+    }
+
+    // JSON has no word for a float that isn't finite: it becomes `null`, which no reader takes for a
+    // number. Then what was concluded is left out, so that what was measured can be read.
+    fn encode(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = serde_json::to_vec(self)?;
+        if serde_json::from_slice::<Self>(&bytes).is_err() {
+            let mut run = self.clone();
+            run.analysis = None;
+            run.verdict = None;
+            for load in run.loads.iter_mut().filter(|it| !it.rate.is_finite()) {
+                load.rate = 0.0;
+            }
+            bytes = serde_json::to_vec(&run)?;
+        }
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+}
+
+fn promises(run: &Run) -> Result<(), Broken> {
     lists(run)?;
     request(run)?;
     system(run)?;

@@ -46,6 +46,7 @@ pub mod terms;
 mod tuned;
 pub mod tuning;
 pub mod verdict;
+pub mod view;
 mod watch;
 pub mod words;
 

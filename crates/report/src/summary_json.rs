@@ -4,6 +4,7 @@
 use punctual_record::Field;
 use punctual_stats::Histogram;
 use punctual_stats::histogram::HistogramRecord;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::exec;
@@ -12,6 +13,7 @@ use super::figures::{Figures, Row};
 use super::findings::of_run::in_words;
 use super::verdict;
 use punctual_record::cost::Cost;
+use punctual_record::document::Printed;
 use punctual_record::fit::Fit;
 use punctual_record::lab::Lab;
 use punctual_record::ladder::Ladder;
@@ -160,6 +162,28 @@ pub fn of_cost(cost: &Cost) -> String {
     let mut value = serde_json::to_value(cost).unwrap_or(Value::Null);
     value["sentence"] = json!(crate::cost::sentence(cost));
     value["verdict"] = json!(cost.verdict().map(punctual_stats::Outcome::word));
+    text(&value)
+}
+
+/// What is printed for programs: its header and these words beside its facts.
+#[must_use]
+pub fn printed<P: Printed>(facts: &P, words: &[(&str, &str)]) -> String {
+    headed(facts, (P::FORMAT, P::VERSION), words)
+}
+
+/// As [`printed`], with a header of its own.
+#[must_use]
+pub fn headed(
+    facts: &impl Serialize,
+    (format, version): (&str, u32),
+    words: &[(&str, &str)],
+) -> String {
+    let mut value = serde_json::to_value(facts).unwrap_or(Value::Null);
+    value["format"] = json!(format);
+    value["version"] = json!(version);
+    for (name, word) in words {
+        value[*name] = json!(word);
+    }
     text(&value)
 }
 

@@ -1,11 +1,11 @@
 //! Bounds on the response times of a set, and why there are none.
 
+use punctual_record::document::Printed;
 use std::collections::BTreeMap;
 
 use punctual_record::taskset::analysis::{
-    ANALYSIS_VERSION, Admission, AnalysisOutcome, BoundPart, BoundSource, ChainAnalysis,
-    ChainLatency, CpuLoad, NoBound, OrdinaryBy, OrdinaryTime, Response, SetAnalysis, SetOverheads,
-    TaskAnalysis,
+    Admission, AnalysisOutcome, BoundPart, BoundSource, ChainAnalysis, ChainLatency, CpuLoad,
+    NoBound, OrdinaryBy, OrdinaryTime, Response, SetAnalysis, SetOverheads, TaskAnalysis,
 };
 use punctual_record::taskset::{Chain, TaskPolicy, TaskSet, Wake};
 use punctual_sched as sched;
@@ -80,7 +80,7 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
         .collect();
     let factor = computable.then(|| largest_factor_ppm(&converted.set).ok());
     SetAnalysis {
-        version: ANALYSIS_VERSION,
+        version: SetAnalysis::VERSION,
         name: set.name.clone(),
         cpus,
         overheads: machine.overheads,

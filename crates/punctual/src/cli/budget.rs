@@ -5,17 +5,13 @@ mod part;
 
 use std::process::ExitCode;
 
-use serde_json::Value;
-
 use super::failure::Failure;
 use super::flags::BudgetFlags;
 use super::out;
 use file::BudgetFile;
-use punctual_record::budget::{Budget, BudgetDemand, judge};
+use punctual_record::budget::{BudgetDemand, judge};
 use punctual_report::budget as words;
-
-/// The word that opens the JSON.
-const FORMAT: &str = "punctual-budget";
+use punctual_report::summary_json::printed;
 
 /// Judges the file, and prints what it says.
 ///
@@ -35,19 +31,10 @@ pub fn run(flags: &BudgetFlags) -> Result<ExitCode, Failure> {
     };
     let budget = judge(&demand, &file.hops, file.whole.as_ref()).map_err(Failure::setup)?;
     if flags.json {
-        out::print(&json(&budget)?);
+        let sentence = words::sentence(&budget);
+        out::print(&printed(&budget, &[("sentence", sentence.as_str())]));
     } else {
         out::print(&words::summary(&budget, &out::style()));
     }
     Ok(ExitCode::from(budget.outcome.exit_code()))
-}
-
-fn json(budget: &Budget) -> Result<String, Failure> {
-    let mut value = serde_json::to_value(budget).map_err(Failure::setup)?;
-    if let Some(object) = value.as_object_mut() {
-        object.insert("format".to_owned(), FORMAT.into());
-        object.insert("sentence".to_owned(), Value::from(words::sentence(budget)));
-    }
-    let text = serde_json::to_string_pretty(&value).map_err(Failure::setup)?;
-    Ok(text + "\n")
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use punctual_machine::{CheckRequest, Root, SNAPSHOT_LIMIT, Snapshot, check};
 use punctual_record::finding::{Check, StateKind};
 use punctual_report::findings;
+use punctual_report::summary_json::printed;
 
 use super::failure::Failure;
 use super::flags::CheckFlags;
@@ -67,7 +68,7 @@ pub fn run(flags: &CheckFlags) -> Result<ExitCode, Failure> {
         is_written = true;
     }
     if flags.json {
-        out::print(&json(&found));
+        out::print(&printed(&found, &[]));
     } else if let Some(id) = flags.explain {
         out::print(&findings::explain(&found, id, &out::style()));
     } else if !is_written {
@@ -87,12 +88,6 @@ fn status(check: &Check) -> ExitCode {
     } else {
         ExitCode::SUCCESS
     }
-}
-
-fn json(check: &Check) -> String {
-    let mut text = serde_json::to_string_pretty(check).unwrap_or_default();
-    text.push('\n');
-    text
 }
 
 /// The online CPUs.

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::failure::Failure;
 use super::flags::CompareFlags;
@@ -15,6 +14,7 @@ use punctual_report::compare::{
     TextStyle, compare, compare_cpus, compare_headline, compare_text, cpus_headline, cpus_text,
 };
 use punctual_report::explain::against_text;
+use punctual_report::summary_json::headed;
 
 /// The word that opens the JSON, and its version.
 const FORMAT: (&str, u32) = ("punctual-compare", 1);
@@ -62,7 +62,10 @@ pub fn compare_runs(flags: &CompareFlags) -> Result<ExitCode, Failure> {
             let failure = |why| Failure::setup(format!("{}: {why}", path.display()));
             let cpus = compare_cpus(&run, flags.confidence).map_err(failure)?;
             let text = if flags.json {
-                json("cpus", &cpus_headline(&cpus), &cpus)?
+                printed(
+                    &cpus,
+                    &[("kind", "cpus"), ("headline", &cpus_headline(&cpus))],
+                )
             } else {
                 cpus_text(&cpus, style)
             };
@@ -76,7 +79,10 @@ pub fn compare_runs(flags: &CompareFlags) -> Result<ExitCode, Failure> {
             let comparison = compare(&first, &second, flags.confidence).map_err(Failure::setup)?;
             if flags.json {
                 let headline = compare_headline(&comparison);
-                out::print(&json("runs", &headline, &comparison)?);
+                out::print(&printed(
+                    &comparison,
+                    &[("kind", "runs"), ("headline", &headline)],
+                ));
                 return Ok(ExitCode::SUCCESS);
             }
             let mut text = compare_text(&comparison, style);
@@ -94,14 +100,6 @@ pub fn compare_runs(flags: &CompareFlags) -> Result<ExitCode, Failure> {
 }
 
 /// The facts with their headline.
-fn json(kind: &str, headline: &str, facts: &impl Serialize) -> Result<String, Failure> {
-    let mut value = serde_json::to_value(facts).map_err(Failure::setup)?;
-    if let Some(object) = value.as_object_mut() {
-        object.insert("format".to_owned(), FORMAT.0.into());
-        object.insert("version".to_owned(), FORMAT.1.into());
-        object.insert("kind".to_owned(), kind.into());
-        object.insert("headline".to_owned(), Value::from(headline));
-    }
-    let text = serde_json::to_string_pretty(&value).map_err(Failure::setup)?;
-    Ok(text + "\n")
+fn printed(facts: &impl Serialize, words: &[(&str, &str)]) -> String {
+    headed(facts, FORMAT, words)
 }

@@ -10,19 +10,17 @@ use std::time::{Duration, Instant};
 
 use punctual_machine::Root;
 use punctual_machine::survey::{self, cpus};
-use punctual_record::RunDirectory;
-use punctual_record::cost::{
-    COST_FILE, Cost, CostOutcome, CostPart, CostProbe, CostTreatment, CostWork, read_cost,
-};
-use punctual_report::{cost as words, facts, summary_json};
+use punctual_record::cost::{Cost, CostOutcome, CostPart, CostProbe, CostTreatment, CostWork};
+use punctual_record::document::directory_of;
+use punctual_record::{Document, RunDirectory};
 use punctual_rt::affinity;
 use punctual_stats::cost::least_pairs;
 use punctual_stats::format::duration;
 
-use super::failure::{Failure, SETUP};
+use super::failure::Failure;
 use super::flags::CostFlags;
 use super::lab::status::{self, StatusLine};
-use super::measuring::make_directory;
+use super::measuring::{end, make_directory};
 use super::{lab, out, plan};
 use crate::conduct::Signals;
 use crate::conduct::cost::lab::{CostLab, cost_in_lab};
@@ -57,28 +55,22 @@ pub fn run(flags: &CostFlags) -> Result<ExitCode, Failure> {
     let made = cost::cost(&plan, half, &directory, &mut progress);
     progress.clear();
     let made = made.map_err(|error| {
-        let has_runs = read_cost(directory.path()).is_ok_and(|(cost, _)| !cost.runs.is_empty());
+        let has_runs = Cost::read(directory.path()).is_ok_and(|cost| !cost.runs.is_empty());
         if !has_runs {
             // Nothing was measured: no directory is left behind.
-            directory.remove(COST_FILE);
+            directory.remove_document::<Cost>();
             directory.discard_if_empty();
         }
         of_error(&error)
     })?;
     if flags.across_reboot {
         // Whatever the umask: --resume refuses a file that others can write.
-        let file = directory.path().join(COST_FILE);
+        let file = directory.path().join(Cost::FILE);
         if let Err(error) = std::fs::set_permissions(&file, Permissions::from_mode(0o644)) {
             out::complain(&format!("{}: {error}", file.display()));
         }
     }
-    show(&made, flags);
-    let unsaved = directory.unsaved();
-    for it in &unsaved {
-        out::complain(&facts::unsaved(it));
-    }
-    let status = made.verdict().filter(|_| unsaved.is_empty());
-    Ok(ExitCode::from(status.map_or(SETUP, |it| it.exit_code())))
+    Ok(end(&made, (flags.json, flags.quiet), &directory))
 }
 
 /// The same question of two kernels.
@@ -152,9 +144,7 @@ fn in_lab(flags: &CostFlags) -> Result<ExitCode, Failure> {
         directory.discard_if_empty();
         of_error(&error)
     })?;
-    show(&made, flags);
-    let status = made.verdict();
-    Ok(ExitCode::from(status.map_or(SETUP, |it| it.exit_code())))
+    Ok(end(&made, (flags.json, flags.quiet), &directory))
 }
 
 fn of_error(error: &CostError) -> Failure {
@@ -167,16 +157,6 @@ fn of_error(error: &CostError) -> Failure {
         },
         status: error.status(),
     }
-}
-
-fn show(cost: &Cost, flags: &CostFlags) {
-    out::print(&if flags.json {
-        summary_json::of_cost(cost)
-    } else if flags.quiet {
-        words::sentence(cost) + "\n"
-    } else {
-        words::summary(cost, &out::style())
-    });
 }
 
 fn begun(flags: &CostFlags) -> Result<(CostPlan, Option<Half>), Failure> {
@@ -379,7 +359,7 @@ fn resumed(
     path: &Path,
 ) -> Result<(CostPlan, Option<Half>, RunDirectory), Failure> {
     refuse_of_others(path)?;
-    let (record, folder) = read_cost(path).map_err(Failure::setup)?;
+    let record = Cost::read(path).map_err(Failure::setup)?;
     let refuse = |why: String| Failure::setup(format!("--resume {}: {why}", path.display()));
     if record.outcome != CostOutcome::FirstHalf {
         return Err(refuse(
@@ -400,7 +380,7 @@ fn resumed(
         ));
     }
     // Before the working directory changes: the path may be relative.
-    let directory = RunDirectory::existing(&folder).map_err(Failure::setup)?;
+    let directory = RunDirectory::existing(directory_of(path)).map_err(Failure::setup)?;
     std::env::set_current_dir(&record.plan.directory).map_err(|error| {
         refuse(format!(
             "the directory of the first runs, {}: {error}",
@@ -426,7 +406,7 @@ fn resumed(
 /// What the record names is executed: nobody else may have written it.
 fn refuse_of_others(path: &Path) -> Result<(), Failure> {
     let file = if path.is_dir() {
-        path.join(COST_FILE)
+        path.join(Cost::FILE)
     } else {
         path.to_owned()
     };

@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use punctual_record::fit::{FIT_PAGE, Fit, FitStep};
-use punctual_record::{RunDirectory, Unsaved};
+use punctual_record::RunDirectory;
+use punctual_record::fit::{Fit, FitStep};
 use punctual_report::fit as words;
 
-use super::failure::{Failure, SETUP};
+use super::failure::Failure;
 use super::flags::{FitFlags, RunFlags};
-use super::measuring::{failed, make_directory, page_of};
+use super::measuring::{end, failed, make_directory, save_page};
 use super::plan::fit as plans;
 use super::screen::Screen;
 use super::{out, tune};
@@ -36,8 +36,7 @@ pub fn run(flags: &FitFlags) -> Result<ExitCode, Failure> {
         // The directory keeps any error.
         let _ = directory.save_file(name, text.as_bytes());
     }
-    show(&made, &flags.run, &directory);
-    Ok(conclude(&made, &directory.unsaved()))
+    Ok(end(&made, (flags.run.json, flags.run.quiet), &directory))
 }
 
 fn of_fit(error: FitError) -> Failure {
@@ -83,27 +82,6 @@ impl FitProgress for FitScreen<'_> {
 
     fn saved(&mut self, fit: &Fit, directory: &RunDirectory) {
         // The directory keeps any error.
-        let _ = directory.save_file(FIT_PAGE, words::page(fit, "").as_bytes());
-    }
-}
-
-fn show(fit: &Fit, flags: &RunFlags, directory: &RunDirectory) {
-    if flags.json {
-        out::print(&punctual_report::summary_json::of_fit(fit));
-    } else if flags.quiet {
-        out::print(&(words::sentence(fit) + "\n"));
-    } else {
-        let style = out::style().with_report(page_of(directory.path(), FIT_PAGE));
-        out::print(&words::summary(fit, &style));
-    }
-}
-
-fn conclude(fit: &Fit, unsaved: &[Unsaved]) -> ExitCode {
-    for it in unsaved {
-        out::complain(&punctual_report::facts::unsaved(it));
-    }
-    match &fit.outcome {
-        Some(outcome) if unsaved.is_empty() => ExitCode::from(outcome.verdict().exit_code()),
-        _ => ExitCode::from(SETUP),
+        let _ = save_page(fit, directory);
     }
 }

@@ -6,15 +6,13 @@ use std::process::{Command, ExitCode};
 
 use super::failure::{Failure, SETUP};
 use super::flags::InterferenceFlags;
-use super::measuring::{failed, make_directory};
+use super::measuring::{failed, make_directory, saved_or};
 use super::out;
 use super::screen::Screen;
 use crate::conduct::interference::{InterferenceError, InterferencePlan, interference, work};
-use punctual_record::interference::{INTERFERENCE_VERSION, Interference};
+use punctual_report::summary_json::printed;
 use punctual_report::{facts, interference as words};
 
-/// The word that opens the JSON.
-const FORMAT: &str = "punctual-interference";
 /// Where the figures stand, beside the record of the watch.
 const FILE: &str = "interference.json";
 
@@ -60,7 +58,7 @@ pub fn run(flags: &InterferenceFlags) -> Result<ExitCode, Failure> {
             error => Failure::setup(error),
         }
     })?;
-    let text = json(&done)?;
+    let text = printed(&done, &[]);
     // What can't be saved is said below.
     let _ = directory.save_file(FILE, text.as_bytes());
     if flags.json {
@@ -69,13 +67,7 @@ pub fn run(flags: &InterferenceFlags) -> Result<ExitCode, Failure> {
         let place = directory.path().display().to_string();
         out::print(&words::summary(&done, &place, &out::style()));
     }
-    let unsaved = directory.unsaved();
-    let complaints = unsaved.iter().map(facts::unsaved);
-    complaints.for_each(|it| out::complain(&it));
-    Ok(match unsaved.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(SETUP),
-    })
+    Ok(saved_or(&directory, Some(0)))
 }
 
 /// Why the operations can't be made, and what to do.
@@ -85,14 +77,4 @@ fn refusal(error: &io::Error) -> String {
         Some(libc::ENOMEM) => format!("too little memory ({error}): choose a smaller --map"),
         _ => error.to_string(),
     }
-}
-
-fn json(done: &Interference) -> Result<String, Failure> {
-    let mut value = serde_json::to_value(done).map_err(Failure::setup)?;
-    if let Some(object) = value.as_object_mut() {
-        object.insert("format".to_owned(), FORMAT.into());
-        object.insert("version".to_owned(), INTERFERENCE_VERSION.into());
-    }
-    let text = serde_json::to_string_pretty(&value).map_err(Failure::setup)?;
-    Ok(text + "\n")
 }

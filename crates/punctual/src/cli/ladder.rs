@@ -5,15 +5,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use punctual_record::RunDirectory;
-use punctual_record::ladder::{LADDER_PAGE, Ladder, Rung};
+use punctual_record::ladder::{Ladder, Rung};
 use punctual_report::ladder as words;
 use punctual_report::style::cut;
-use punctual_report::{facts, summary_json};
 use punctual_stats::format::duration;
 
-use super::failure::{Failure, SETUP};
+use super::failure::Failure;
 use super::flags::LadderFlags;
-use super::measuring::{failed, make_directory, page_of};
+use super::measuring::{end, failed, make_directory, save_page};
 use super::{out, plan};
 use crate::conduct::ladder::{LadderError, LadderProgress, ladder};
 
@@ -38,15 +37,7 @@ pub fn run(flags: &LadderFlags) -> Result<ExitCode, Failure> {
         directory.discard_if_empty();
         of_ladder(error)
     })?;
-    show(&made, flags, &directory);
-    let unsaved = directory.unsaved();
-    for it in &unsaved {
-        out::complain(&facts::unsaved(it));
-    }
-    Ok(match made.verdict() {
-        Some(verdict) if unsaved.is_empty() => ExitCode::from(verdict.exit_code()),
-        _ => ExitCode::from(SETUP),
-    })
+    Ok(end(&made, (flags.json, flags.quiet), &directory))
 }
 
 fn of_ladder(error: LadderError) -> Failure {
@@ -66,17 +57,6 @@ fn of_ladder(error: LadderError) -> Failure {
             duration(needed_ns),
             needed_ns.div_ceil(60_000_000_000)
         )),
-    }
-}
-
-fn show(ladder: &Ladder, flags: &LadderFlags, directory: &RunDirectory) {
-    if flags.json {
-        out::print(&summary_json::of_ladder(ladder));
-    } else if flags.quiet {
-        out::print(&(words::sentence(ladder) + "\n"));
-    } else {
-        let style = out::style().with_report(page_of(directory.path(), LADDER_PAGE));
-        out::print(&words::summary(ladder, &style));
     }
 }
 
@@ -124,6 +104,6 @@ impl LadderProgress for LadderScreen {
 
     fn saved(&mut self, ladder: &Ladder, directory: &RunDirectory) {
         // The directory keeps any error.
-        let _ = directory.save_file(LADDER_PAGE, words::page(ladder).as_bytes());
+        let _ = save_page(ladder, directory);
     }
 }

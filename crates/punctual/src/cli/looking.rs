@@ -1,5 +1,10 @@
 //! `report`, `merge` and `export`: read records and write something else.
 
+use punctual_record::cost::Cost;
+use punctual_record::document::directory_of;
+use punctual_record::fit::Fit;
+use punctual_record::lab::Lab;
+use punctual_record::ladder::Ladder;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
@@ -11,15 +16,12 @@ use super::foreign;
 use super::measuring::{conclude, make_directory, page_of};
 use super::out;
 use super::save::save_whole;
-use punctual_record::cost::{is_cost, read_cost};
 use punctual_record::files::Folder;
-use punctual_record::fit::{is_fit, read_fit};
-use punctual_record::lab::{is_lab, read_lab};
-use punctual_record::ladder::{is_ladder, read_ladder};
 use punctual_record::merge::{Decoded, Merger};
 use punctual_record::{RecordError, Run, RunDirectory};
 use punctual_report::facts;
 use punctual_report::formats;
+use punctual_report::view::View;
 use punctual_report::{gnuplot, html, summary_json, svg, terminal};
 
 /// `report`: shows a record, and writes its pictures if a flag says so.
@@ -27,17 +29,14 @@ use punctual_report::{gnuplot, html, summary_json, svg, terminal};
 /// # Errors
 /// What cannot be read or written.
 pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
-    if is_lab(&flags.run) {
-        return report_lab(flags);
-    }
-    if is_fit(&flags.run) {
-        return report_fit(flags);
-    }
-    if is_ladder(&flags.run) {
-        return report_ladder(flags);
-    }
-    if is_cost(&flags.run) {
-        return report_cost(flags);
+    let of_many = [
+        report_if::<Lab>,
+        report_if::<Fit>,
+        report_if::<Ladder>,
+        report_if::<Cost>,
+    ];
+    if let Some(reported) = of_many.iter().find_map(|report| report(flags)) {
+        return reported;
     }
     let run = read(&flags.run)?;
     let mut written = false;
@@ -77,82 +76,33 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Failure> {
     })
 }
 
-/// `report` of a lab: its table, or its page.
-fn report_lab(flags: &ReportFlags) -> Result<ExitCode, Failure> {
-    refuse_pictures(flags, "a lab", OF_ITS_RUNS)?;
-    let (lab, directory) = read_lab(&flags.run).map_err(Failure::setup)?;
+/// `report` of a document that is made of many runs, where the path is that of one.
+fn report_if<V: View>(flags: &ReportFlags) -> Option<Result<ExitCode, Failure>> {
+    V::is_at(&flags.run).then(|| report_of::<V>(flags))
+}
+
+/// Its summary, its JSON, or its page.
+fn report_of<V: View>(flags: &ReportFlags) -> Result<ExitCode, Failure> {
+    let lacks = |what: &str, instead: &str| {
+        let (path, kind) = (flags.run.display(), V::A);
+        Failure::usage(format!("{path}: {kind} has no {what}: {instead}"))
+    };
+    if flags.svg.is_some() || flags.gnuplot.is_some() {
+        return Err(lacks("pictures", V::INSTEAD_OF_PICTURES));
+    }
+    let document = V::read(&flags.run).map_err(Failure::setup)?;
     if let Some(file) = &flags.html {
-        write(
-            file,
-            &punctual_report::lab::page(&lab, &base(file, &directory)?),
-        )?;
+        let base = base(file, directory_of(&flags.run))?;
+        match document.page(&base) {
+            Some(page) => write(file, &page)?,
+            None => return Err(lacks("page", "its summary and --json show all of it")),
+        }
     } else if flags.json {
-        out::print(&summary_json::of_lab(&lab));
+        out::print(&document.json());
     } else {
-        out::print(&punctual_report::lab::tables(&lab, &out::style()));
+        out::print(&document.summary(&out::style()));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// `report` of a fit: its summary, or its page.
-fn report_fit(flags: &ReportFlags) -> Result<ExitCode, Failure> {
-    refuse_pictures(flags, "a fit", OF_ITS_RUNS)?;
-    let (fit, directory) = read_fit(&flags.run).map_err(Failure::setup)?;
-    if let Some(file) = &flags.html {
-        let page = punctual_report::fit::page(&fit, &base(file, &directory)?);
-        write(file, &page)?;
-    } else if flags.json {
-        out::print(&summary_json::of_fit(&fit));
-    } else {
-        out::print(&punctual_report::fit::summary(&fit, &out::style()));
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// `report` of a ladder: its summary, or its page.
-fn report_ladder(flags: &ReportFlags) -> Result<ExitCode, Failure> {
-    let why = "--html writes its page, which has one";
-    refuse_pictures(flags, "a ladder", why)?;
-    let (ladder, _) = read_ladder(&flags.run).map_err(Failure::setup)?;
-    if let Some(file) = &flags.html {
-        write(file, &punctual_report::ladder::page(&ladder))?;
-    } else if flags.json {
-        out::print(&summary_json::of_ladder(&ladder));
-    } else {
-        out::print(&punctual_report::ladder::summary(&ladder, &out::style()));
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// What has pictures instead of many runs together.
-const OF_ITS_RUNS: &str = "for --svg and --gnuplot, give the directory of one of its runs";
-
-/// `report` of a cost: its summary.
-fn report_cost(flags: &ReportFlags) -> Result<ExitCode, Failure> {
-    refuse_pictures(flags, "a cost", "its summary and --json show all of it")?;
-    if flags.html.is_some() {
-        return Err(Failure::usage(format!(
-            "{}: a cost has no page: its summary and --json show all of it",
-            flags.run.display()
-        )));
-    }
-    let (cost, _) = read_cost(&flags.run).map_err(Failure::setup)?;
-    out::print(&match flags.json {
-        true => summary_json::of_cost(&cost),
-        false => punctual_report::cost::summary(&cost, &out::style()),
-    });
-    Ok(ExitCode::SUCCESS)
-}
-
-/// What many runs make together has no pictures of its own.
-fn refuse_pictures(flags: &ReportFlags, what: &str, instead: &str) -> Result<(), Failure> {
-    if flags.svg.is_none() && flags.gnuplot.is_none() {
-        return Ok(());
-    }
-    Err(Failure::usage(format!(
-        "{}: {what} has no pictures: {instead}",
-        flags.run.display()
-    )))
 }
 
 /// The prefix of a page's links to its runs: empty if the page lies beside them.
@@ -214,7 +164,7 @@ pub fn merge(flags: &MergeFlags) -> Result<ExitCode, Failure> {
     if flags.quiet {
         out::print(&terminal::verdict_line(&run, &style));
     } else {
-        let style = style.with_report(page_of(directory.path(), "report.html"));
+        let style = style.with_report(page_of::<Run>(&directory));
         out::print(&terminal::summary(&run, &style));
     }
     Ok(conclude(&run, &directory))

@@ -13,8 +13,9 @@ use super::out;
 use super::screen::Screen;
 use crate::conduct::breach::ended_by_breach;
 use crate::conduct::{self, ConductError, RunPlan};
-use punctual_record::{Demand, RecordError, Run, RunDirectory};
+use punctual_record::{Demand, Document, RecordError, Run, RunDirectory};
 use punctual_report::refusal::refusal;
+use punctual_report::view::View;
 use punctual_report::{facts, summary_json, terminal, verdict};
 
 /// Makes the run and shows it.
@@ -100,15 +101,36 @@ fn on_breach(line: &str, run: &Run, directory: &RunDirectory) -> Result<(), Fail
 
 /// Prints what could not be saved. If everything was saved, the exit status is the verdict's.
 pub(super) fn conclude(run: &Run, directory: &RunDirectory) -> ExitCode {
-    let unsaved = directory.unsaved();
-    unsaved
-        .iter()
-        .for_each(|it| out::complain(&facts::unsaved(it)));
-    if unsaved.is_empty() {
-        exit_code(run)
+    saved_or(directory, Some(verdict::exit_status(run)))
+}
+
+/// Prints a document that was made of many runs as the flags ask, and ends as [`conclude`] does.
+pub(super) fn end<V: View>(
+    document: &V,
+    (json, quiet): (bool, bool),
+    directory: &RunDirectory,
+) -> ExitCode {
+    if json {
+        out::print(&document.json());
+    } else if quiet {
+        document
+            .sentence()
+            .inspect(|it| out::print(&format!("{it}\n")));
     } else {
-        ExitCode::from(SETUP)
+        let style = out::style().with_report(page_of::<V>(directory));
+        out::print(&document.summary(&style));
     }
+    saved_or(directory, document.outcome().map(Outcome::exit_code))
+}
+
+/// The status, if there is one and everything could be saved; what could not is printed.
+pub(super) fn saved_or(directory: &RunDirectory, status: Option<u8>) -> ExitCode {
+    let unsaved = directory.unsaved();
+    for it in &unsaved {
+        out::complain(&facts::unsaved(it));
+    }
+    let status = status.filter(|_| unsaved.is_empty());
+    ExitCode::from(status.unwrap_or(SETUP))
 }
 
 /// Makes the directory of a run.
@@ -137,9 +159,23 @@ pub(super) fn make_directory(output: Option<&Path>, verb: &str) -> Result<RunDir
     })
 }
 
-/// The page, if it could be saved.
-pub(super) fn page_of(directory: &Path, name: &str) -> Option<String> {
-    let place = directory.join(name);
+/// Saves the page of a document beside it.
+///
+/// # Errors
+/// Why it could not be saved; the directory keeps that too.
+pub(super) fn save_page<V: View>(
+    document: &V,
+    directory: &RunDirectory,
+) -> Result<(), RecordError> {
+    match (V::PAGE, document.page("")) {
+        (Some(name), Some(page)) => directory.save_file(name, page.as_bytes()),
+        _ => Ok(()),
+    }
+}
+
+/// Where the page of a document is, if it could be saved.
+pub(super) fn page_of<D: Document>(directory: &RunDirectory) -> Option<String> {
+    let place = directory.path().join(D::PAGE?);
     place.exists().then(|| place.display().to_string())
 }
 
@@ -191,12 +227,7 @@ pub(super) fn show(run: &Run, json: bool, quiet: bool, verbose: bool, directory:
         out::print(&terminal::verdict_line(run, &out::style()));
     } else {
         let style = out::style().verbose(verbose);
-        let style = style.with_report(page_of(directory.path(), "report.html"));
+        let style = style.with_report(page_of::<Run>(directory));
         out::print(&terminal::summary(run, &style));
     }
-}
-
-/// The exit status of a record.
-fn exit_code(run: &Run) -> ExitCode {
-    ExitCode::from(verdict::exit_status(run))
 }

@@ -36,7 +36,7 @@ pub fn run(flags: &ProveFlags) -> Result<ExitCode, Failure> {
         None => of_wake_ups(flags, &mut screen)?,
     };
     let run = settled(outcome, &mut screen, &directory)?;
-    show(&run, flags, page_of(directory.path(), "report.html"));
+    show(&run, flags, page_of::<Run>(&directory));
     Ok(conclude(&run, &directory))
 }
 

@@ -24,6 +24,7 @@ pub mod needs;
 pub mod stops;
 pub mod truth;
 
+use punctual_record::{Document, Run};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{ErrorKind, Read};
@@ -164,13 +165,13 @@ impl Place {
     }
 
     /// The record of the only run in this place, as the library reads it.
-    pub fn run_of(&self) -> punctual_record::Run {
-        punctual_record::read(&self.run_directory()).expect("a record")
+    pub fn run_of(&self) -> Run {
+        Run::read(&self.run_directory()).expect("a record")
     }
 
     /// The record of a run directory in this place, as the library reads it.
-    pub fn run_of_path(&self, name: &str) -> punctual_record::Run {
-        punctual_record::read(&self.path().join(name)).expect("a record")
+    pub fn run_of_path(&self, name: &str) -> Run {
+        Run::read(&self.path().join(name)).expect("a record")
     }
 
     /// Running processes that were started in this place.
@@ -199,12 +200,12 @@ pub fn read_json(path: &Path) -> Value {
 }
 
 /// The verdict on a run in words.
-pub fn said(run: &punctual_record::Run) -> String {
+pub fn said(run: &Run) -> String {
     punctual_report::statements::headline(run).sentence
 }
 
 /// Why a run is not valid, in words; empty where it is.
-pub fn why_invalid(run: &punctual_record::Run) -> String {
+pub fn why_invalid(run: &Run) -> String {
     let reasons = punctual_record::invalid_reasons(run);
     let words: Vec<String> = reasons
         .iter()

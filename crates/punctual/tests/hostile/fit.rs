@@ -1,17 +1,18 @@
 //! The record of a fit: an accepted one is shown, and written as it was read.
 
+use punctual_record::Document;
+use punctual_record::fit::Fit;
 use std::path::Path;
 
-use punctual_record::fit::parse_fit;
 use punctual_report::persistent::{Persistence, files};
 use punctual_report::style::Style;
 
 pub fn check(bytes: &[u8]) {
-    let Ok(fit) = parse_fit(Path::new("fuzz"), bytes) else {
+    let Ok(fit) = Fit::parse(Path::new("fuzz"), bytes) else {
         return;
     };
     let again = serde_json::to_vec(&fit).expect("a fit is JSON");
-    let back = parse_fit(Path::new("again"), &again).expect("what was accepted is accepted");
+    let back = Fit::parse(Path::new("again"), &again).expect("what was accepted is accepted");
     assert_eq!(back, fit);
     let text = punctual_report::fit::summary(&fit, &Style::plain());
     let is_control = |c: char| c.is_control() && c != '\n';

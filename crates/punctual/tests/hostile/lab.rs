@@ -1,9 +1,10 @@
 //! What the laboratory reads: a guest's frames, a lab's record, a program's headers.
 
+use punctual_record::Document;
+use punctual_record::lab::Lab;
 use std::path::Path;
 
 use punctual_lab::{channel, libraries};
-use punctual_record::lab::parse_lab;
 
 pub fn check(bytes: &[u8]) {
     let _ = channel::parse(bytes);
@@ -19,11 +20,11 @@ pub fn check(bytes: &[u8]) {
     assert_eq!(frames["out/a"], bytes);
     let _ = libraries::parse(bytes);
     let _ = libraries::parse(&[b"\x7fELF\x02\x01".as_slice(), bytes].concat());
-    if let Ok(lab) = parse_lab(Path::new("fuzz"), bytes) {
+    if let Ok(lab) = Lab::parse(Path::new("fuzz"), bytes) {
         let again = serde_json::to_vec(&lab).expect("a lab's record is JSON");
         let _ = punctual_report::lab::tables(&lab, &punctual_report::style::Style::plain());
         let _ = punctual_report::lab::page(&lab, "");
         let _ = punctual_report::lab::compare(&lab, &lab);
-        parse_lab(Path::new("again"), &again).expect("what was accepted is accepted");
+        Lab::parse(Path::new("again"), &again).expect("what was accepted is accepted");
     }
 }

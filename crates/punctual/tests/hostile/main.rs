@@ -2,6 +2,8 @@
 //! made it fail (`fuzz/seeds/TARGET`), to its seeds, and to files of other
 //! parsers.
 
+use punctual_record::Document;
+use punctual_record::lab::Lab;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -148,7 +150,7 @@ fn every_target_has_a_program_seeds_and_this_test() {
 fn a_lab_of_many_kernels_with_a_load_each_is_refused() {
     let file = seeds().join("lab/each-kernel-its-load.json");
     let bytes = fs::read(&file).expect("a file");
-    let refused = punctual_record::lab::parse_lab(&file, &bytes).expect_err("too many");
+    let refused = Lab::parse(&file, &bytes).expect_err("too many");
     let words = "200 kernels with 200 loads";
     assert!(refused.to_string().contains(words), "{refused}");
 }

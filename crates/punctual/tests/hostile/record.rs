@@ -1,9 +1,9 @@
 //! Our own record: an accepted one is written as it was read, and what a fleet's dataset keeps of it adds up.
 
+use punctual_record::{Document, Run};
 use std::path::Path;
 
 use punctual_fleet::{Naming, Rows};
-use punctual_record::parse;
 
 const NAMING: Naming = Naming {
     cause: punctual_report::explain::name,
@@ -12,9 +12,9 @@ const NAMING: Naming = Naming {
 };
 
 pub fn check(bytes: &[u8]) {
-    if let Ok(run) = parse(Path::new("fuzz"), bytes) {
+    if let Ok(run) = Run::parse(Path::new("fuzz"), bytes) {
         let again = serde_json::to_vec(&run).expect("a record is JSON");
-        let back = parse(Path::new("again"), &again).expect("what was accepted is accepted");
+        let back = Run::parse(Path::new("again"), &again).expect("what was accepted is accepted");
         assert_eq!(back.threads, run.threads);
         if let Ok(rows) = Rows::of(&run, "fuzz", &NAMING) {
             let counts = rows.histogram.iter().map(|row| row.count);

@@ -2,6 +2,10 @@
 //! checks. The expected values were read with other tools (`readelf -lsn`, `tar tv`, `xxd`), or are
 //! calculated here from the seed's bytes.
 
+use punctual_record::cost::Cost;
+use punctual_record::fit::Fit;
+use punctual_record::lab::Lab;
+use punctual_record::{Document, Run};
 use std::fs;
 use std::io::{Cursor, Read};
 use std::path::Path;
@@ -16,12 +20,9 @@ use punctual_machine::{CheckRequest, Root, Snapshot, check};
 use punctual_network::ancillary::Ancillary;
 use punctual_network::wire::control::Frame;
 use punctual_network::wire::data;
-use punctual_record::cost::parse_cost;
 use punctual_record::explanation::Cause;
 use punctual_record::finding::{FindingId, StateKind};
-use punctual_record::fit::parse_fit;
-use punctual_record::lab::parse_lab;
-use punctual_record::ladder::{Rung, parse_ladder};
+use punctual_record::ladder::{Ladder, Rung};
 use punctual_report::formats::detect_and_parse;
 use punctual_rt::channel::{FrameError, Kind as FrameKind};
 use punctual_trace::capture::layout::{self, Layout};
@@ -198,7 +199,7 @@ fn lab() {
     assert_eq!(program.interpreter.as_deref(), Some(interpreter));
     assert_eq!(program.needed, ["libc.so.6"]);
     assert_eq!(program.folders, ["/opt/a", "/opt/b"]);
-    let lab = parse_lab(Path::new("lab.json"), &seed("lab/lab.json")).expect("a lab's record");
+    let lab = Lab::parse(Path::new("lab.json"), &seed("lab/lab.json")).expect("a lab's record");
     let figures: Vec<Option<u64>> = lab
         .cells
         .iter()
@@ -249,7 +250,7 @@ fn channel_frames() {
 }
 
 fn cost() {
-    let read = |name: &str| parse_cost(Path::new(name), &seed(&format!("cost/{name}")));
+    let read = |name: &str| Cost::parse(Path::new(name), &seed(&format!("cost/{name}")));
     let cost = read("cost.json").expect("a cost");
     assert_eq!((cost.runs.len(), cost.treatments.len()), (20, 4));
     let results = cost.results.expect("what follows from the runs");
@@ -267,7 +268,7 @@ fn cost() {
 }
 
 fn fit() {
-    let read = |name: &str| parse_fit(Path::new(name), &seed(&format!("fit/{name}")));
+    let read = |name: &str| Fit::parse(Path::new(name), &seed(&format!("fit/{name}")));
     let fit = read("fit.json").expect("a fit");
     assert_eq!(
         (fit.steps.len(), fit.kept.len(), fit.untried_boot.len()),
@@ -285,7 +286,7 @@ fn fit() {
 }
 
 fn ladder() {
-    let read = |name: &str| parse_ladder(Path::new(name), &seed(&format!("ladder/{name}")));
+    let read = |name: &str| Ladder::parse(Path::new(name), &seed(&format!("ladder/{name}")));
     let whole = read("whole.json").expect("a ladder");
     assert_eq!(whole.measured(), Rung::ALL);
     assert_eq!((whole.blocks.len(), whole.steps.len()), (105, 7));
@@ -417,7 +418,7 @@ fn marks() {
 
 fn record() {
     let bytes = file("crates/record/tests/data/run-2.json");
-    let run = punctual_record::parse(Path::new("run.json"), &bytes).expect("a record");
+    let run = Run::parse(Path::new("run.json"), &bytes).expect("a record");
     let stated: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
     let thread = &run.threads[0].latency;
     assert_eq!(stated["threads"][0]["latency"]["count"], thread.count);

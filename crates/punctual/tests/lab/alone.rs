@@ -7,7 +7,7 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use punctual_record::{CrossCheckFault, CrossFigureName, KernelTracer, Run};
+use punctual_record::{CrossCheckFault, CrossFigureName, Document, KernelTracer, Run};
 use punctual_rt::sched::{Policy, set_current};
 
 use super::common::{Place, need, said};
@@ -140,7 +140,7 @@ fn measured(name: &str, words: &[&str]) -> (std::process::Output, Run) {
     ]
     .concat();
     let output = punctual(&all);
-    let run = punctual_record::read(folder.as_ref());
+    let run = Run::read(folder.as_ref());
     let run = run.unwrap_or_else(|error| panic!("{error}: {output:?}"));
     (output, run)
 }

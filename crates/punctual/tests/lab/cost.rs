@@ -4,7 +4,8 @@
 use crate::common::{Place, need};
 use crate::userspace::write;
 use crate::{HANGS, lab, ready};
-use punctual_record::cost::{CostOutcome, CostPart, read_cost};
+use punctual_record::Document;
+use punctual_record::cost::{Cost, CostOutcome, CostPart};
 use punctual_stats::cost::CostMeasure;
 
 #[test]
@@ -20,7 +21,7 @@ fn processes_cost_more_instructions_on_preempt_rt_by_more_than_any_seed_does() {
         .end_within(HANGS)
         .expect(0);
     assert!(ended.stdout.contains("lower bound"), "{}", ended.stdout);
-    let (cost, _) = read_cost(&place.path().join("c")).expect("a cost");
+    let cost = Cost::read(&place.path().join("c")).expect("a cost");
     assert_eq!(cost.outcome, CostOutcome::Complete);
     // Six seeds on both, and six others on the first, of which each stands in its pairs.
     assert_eq!(cost.runs.len(), 6 * 2 + 6 * 2);

@@ -1,13 +1,14 @@
 //! `fit` on a real kernel that throttles the probe: it finds the setting, changes it, shows that the
 //! deadline is met with it, and keeps it until it is restored.
 
+use punctual_record::Document;
 use std::fs;
 use std::path::Path;
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 use punctual_record::finding::FindingId;
-use punctual_record::fit::{FitOutcome, FitWork, read_fit};
+use punctual_record::fit::{Fit, FitOutcome, FitWork};
 use punctual_rt::sched::{Policy, set_current};
 use punctual_stats::verdict::Outcome;
 
@@ -51,7 +52,7 @@ fn guest_fits() {
     let flags: Vec<&str> = flags.split(' ').collect();
     let output = punctual(&flags);
     assert!(output.status.success(), "{output:?}");
-    let (fit, _) = read_fit(Path::new("/tmp/fit")).expect("its record");
+    let fit = Fit::read(Path::new("/tmp/fit")).expect("its record");
     let verdicts: Vec<Outcome> = fit
         .steps
         .iter()

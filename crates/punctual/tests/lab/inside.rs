@@ -7,6 +7,7 @@
     reason = "what a part prints is read by the test that runs it"
 )]
 
+use punctual_record::{Document, Run};
 use std::fs;
 use std::process::Command;
 
@@ -140,7 +141,7 @@ fn guest_every_wait_source_wakes_a_real_time_thread() {
             "measure", kind.name, "-p", "80", "-t", "1", "-l", "50", "-q",
         ];
         let output = punctual(&[&words[..], &["--no-explain", "-o", &folder]].concat());
-        let run = punctual_record::read(folder.as_ref()).expect("a record");
+        let run = Run::read(folder.as_ref()).expect("a record");
         assert_eq!(
             run.threads[0].latency.count, 50,
             "{}: {output:?}",
@@ -168,9 +169,7 @@ fn guest_a_stop_is_told_from_a_wait_within_the_kernel() {
             use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
             let pid = Pid::from_child(&child);
             // The record is there when all is set up, and the first samples are soon.
-            crate::common::until("its record", || {
-                punctual_record::read(folder.as_ref()).is_ok()
-            });
+            crate::common::until("its record", || Run::read(folder.as_ref()).is_ok());
             let sleep = |ms| std::thread::sleep(std::time::Duration::from_millis(ms));
             sleep(2_000);
             kill_process(pid, Signal::STOP).expect("it runs");
@@ -180,7 +179,7 @@ fn guest_a_stop_is_told_from_a_wait_within_the_kernel() {
             kill_process(pid, Signal::CONT).expect("it is stopped");
         }
         child.wait().expect("it ends");
-        let run = punctual_record::read(folder.as_ref()).expect("a record");
+        let run = Run::read(folder.as_ref()).expect("a record");
         run.stops
             .map_or((0, 0), |it| (it.count, it.total_ns / 1_000_000))
     };
@@ -256,14 +255,14 @@ fn guest_a_processor_is_isolated_and_given_back() {
 }
 
 /// A short measurement in its own folder, and its record.
-fn measured(words: &[&str]) -> (punctual_record::Run, String) {
+fn measured(words: &[&str]) -> (Run, String) {
     static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let folder = format!("/tmp/place-{number}");
     let common = ["measure", "-l", "50", "--no-explain", "-o", &folder];
     let output = punctual(&[&common[..], words].concat());
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let run = punctual_record::read(folder.as_ref());
+    let run = Run::read(folder.as_ref());
     let run = run.unwrap_or_else(|error| panic!("{error}: {output:?}"));
     assert_eq!(run.threads[0].latency.count, 50, "{output:?}");
     let broken = run.demands.iter().find(|demand| {
@@ -367,7 +366,7 @@ fn guest_an_isolated_partition_is_probed_from_within() {
     ]);
     groups::join(&mut command, set.folder());
     let output = command.output().expect("it runs");
-    let run = punctual_record::read("/tmp/within".as_ref());
+    let run = Run::read("/tmp/within".as_ref());
     let run = run.unwrap_or_else(|error| panic!("{error}: {output:?}"));
     let place = run.placement.expect("it is recorded");
     assert_eq!(
@@ -452,7 +451,7 @@ fn guest_late_wake_ups_are_explained_by_bpf() {
         "-q",
     ];
     let output = punctual(&[&words[..], &["--explain-above", "1", "-o", "/tmp/bpf"]].concat());
-    let run = punctual_record::read("/tmp/bpf".as_ref()).expect("a record");
+    let run = Run::read("/tmp/bpf".as_ref()).expect("a record");
     let explanation = run
         .explanation
         .unwrap_or_else(|| panic!("{output:?}: {:?}", run.events));
@@ -474,15 +473,13 @@ fn guest_a_program_is_watched() {
         .args(words)
         .args(["--no-explain", "-q", "-o", "/tmp/watched"]);
     let mut child = command.spawn().expect("it starts");
-    crate::common::until("its record", || {
-        punctual_record::read("/tmp/watched".as_ref()).is_ok()
-    });
+    crate::common::until("its record", || Run::read("/tmp/watched".as_ref()).is_ok());
     let number = child.id().to_string();
     let words = ["watch", &number, "-D", "2", "--off-cpu", "--run-queue"];
     let output = punctual(&[&words[..], &["--deadline", "1s", "-q", "-o", "/tmp/watch"]].concat());
     child.kill().expect("it runs");
     child.wait().expect("it ends");
-    let run = punctual_record::read("/tmp/watch".as_ref());
+    let run = Run::read("/tmp/watch".as_ref());
     let run = run.unwrap_or_else(|error| panic!("{error}: {output:?}"));
     let watch = run.watch.expect("a watch");
     let most = watch.threads.iter().map(|it| it.by_timer.count).max();

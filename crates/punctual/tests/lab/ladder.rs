@@ -1,6 +1,7 @@
 //! The rungs in virtual time: each gains what it must, exactly.
 
-use punctual_record::ladder::{Rung, read_ladder};
+use punctual_record::Document;
+use punctual_record::ladder::{Ladder, Rung};
 use serde_json::Value;
 
 use super::common::{Place, need, read_json};
@@ -39,7 +40,7 @@ fn each_rung_gains_what_it_must_on_both_kernels_and_locked_memory_ends_every_fau
         for rung in Rung::ALL.into_iter().take(4) {
             let folder = cell(rung)["directory"].as_str().expect("a directory");
             let folder = place.path().join("a").join(folder).join("run");
-            let (ladder, _) = read_ladder(&folder).expect("a rung");
+            let ladder = Ladder::read(&folder).expect("a rung");
             let [block] = &ladder.blocks[..] else {
                 panic!("{:?}", ladder.blocks);
             };

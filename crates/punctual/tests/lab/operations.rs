@@ -1,6 +1,7 @@
 //! Instructions per operation: the same digits again, known ones where they are known, and programs.
 
-use punctual_record::lab::{Lab, LabCell, LabOperation, Operation, read_lab};
+use punctual_record::Document;
+use punctual_record::lab::{Lab, LabCell, LabOperation, Operation};
 
 use super::common::{Place, flat, need, needs};
 use super::{lab, ready};
@@ -38,7 +39,7 @@ fn two_runs_count_the_same_and_preempt_rt_takes_more_where_tasks_wake_each_other
         "{shown}"
     );
     lab(&place, &[&flags[..], &["-o", "b"]].concat()).expect(0);
-    let read = |name: &str| read_lab(&place.path().join(name)).expect("a lab").0;
+    let read = |name: &str| Lab::read(&place.path().join(name)).expect("a lab");
     let (first, second) = (read("a"), read("b"));
     assert_eq!(first.cells.len(), 2);
     for (one, other) in first.cells.iter().zip(&second.cells) {
@@ -103,7 +104,7 @@ fn a_program_takes_what_it_executes_and_a_failure_names_its_status() {
     ];
     let shown = lab(&place, &[&flags[..], &["--", "./loop"]].concat()).expect(0);
     // 200,000,000 in the loop, and below 1 % for the start, the end and the ticks meanwhile.
-    let (made, _) = read_lab(&place.path().join("a")).expect("a lab");
+    let made = Lab::read(&place.path().join("a")).expect("a lab");
     for cell in &made.cells {
         for operation in [Operation::Run, Operation::Processor] {
             let instructions = counted(cell, operation).median().expect("one run");
@@ -145,7 +146,7 @@ fn a_column_whose_word_the_kernel_does_not_know_is_named_and_a_gate_counts_again
         said.contains("preempt=ful: no kernel knows its name or its value"),
         "{said}"
     );
-    let (made, _) = read_lab(&place.path().join("a")).expect("a lab");
+    let made = Lab::read(&place.path().join("a")).expect("a lab");
     let columns: Vec<&str> = made.cells.iter().map(|cell| &*cell.kernel).collect();
     assert_eq!(columns, ["standard", "standard preempt=ful"]);
     assert!(made.cells.iter().all(|cell| cell.error.is_none()));

@@ -1,9 +1,10 @@
 //! Task sets in virtual time: the same figures again, beside their bounds, on both kernels.
 
+use punctual_record::Document;
 use std::fs;
 use std::process::Command;
 
-use punctual_record::lab::{ChainTime, LabCell, LabTask, read_lab};
+use punctual_record::lab::{ChainTime, Lab, LabCell, LabTask};
 use punctual_record::taskset::TaskRun;
 use punctual_stats::verdict::Outcome;
 
@@ -57,7 +58,7 @@ fn a_set_repeats_exactly_tells_jobs_beyond_bounds_and_a_plain_lock_inverts_prior
     for words in ["idle: rt PASS, standard PASS", "beat", "bound", "reaction"] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
-    let (record, _) = read_lab(&place.path().join("a")).expect("a lab");
+    let record = Lab::read(&place.path().join("a")).expect("a lab");
     assert_eq!(record.cells.len(), 2);
     let mut beyond = 0;
     for cell in &record.cells {

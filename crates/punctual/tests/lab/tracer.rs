@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use punctual_record::Run;
 use punctual_record::explanation::{Bill, BillRow, Cause, RowNote};
+use punctual_record::{Document, Run};
 
 use super::common::{Place, need};
 use super::{lab, ready};
@@ -21,7 +21,7 @@ fn run(place: &Place, name: &str, kernel: &str, load: &str, words: &str) -> Run 
 }
 
 fn read(folder: &Path) -> Run {
-    punctual_record::read(folder).unwrap_or_else(|error| panic!("{error}"))
+    Run::read(folder).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn bills(run: &Run) -> &[Bill] {

@@ -1,10 +1,11 @@
 //! `cost` as a user runs it: planted costs, runs that are counted, commands that fail, hang, fork and
 //! are killed.
 
+use punctual_record::Document;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use punctual_record::cost::{Cost, CostOutcome, read_cost};
+use punctual_record::cost::{Cost, CostOutcome};
 use punctual_stats::cost::{CostEffect, CostMeasure};
 
 use crate::alone::alone;
@@ -16,7 +17,7 @@ const PLANTED: &str = "n=20000; [ -z \"$PUNCTUAL_RUN\" ] || n=60000; i=0; \
                        while [ $i -lt $n ]; do i=$((i+1)); done";
 
 fn read(place: &Place, name: &str) -> Cost {
-    read_cost(&place.path().join(name)).expect("a cost").0
+    Cost::read(&place.path().join(name)).expect("a cost")
 }
 
 fn effect(cost: &Cost, treatment: usize, measure: CostMeasure) -> CostEffect {

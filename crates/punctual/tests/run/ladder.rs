@@ -1,9 +1,10 @@
 //! A ladder on this machine: each rung is set up as it says, by what the kernel says of its thread,
 //! and every end leaves the machine as it was.
 
+use punctual_record::Document;
 use std::fs;
 
-use punctual_record::ladder::{Ladder, LadderOutcome, Rung, RungLeftOut, read_ladder};
+use punctual_record::ladder::{Ladder, LadderOutcome, Rung, RungLeftOut};
 use punctual_stats::verdict::Outcome;
 
 use crate::alone::alone;
@@ -13,7 +14,7 @@ use crate::common::{Place, cpus, has_rights, need, needs, until};
 const WORKQUEUES: &str = "/sys/devices/virtual/workqueue/cpumask";
 
 fn read(place: &Place, name: &str) -> Ladder {
-    read_ladder(&place.path().join(name)).expect("a ladder").0
+    Ladder::read(&place.path().join(name)).expect("a ladder")
 }
 
 /// Measures one rung for so many cycles that each write a quarter of a page.
@@ -156,7 +157,7 @@ fn an_interrupt_keeps_what_was_measured() {
     let file = place.path().join("run/ladder.json");
     // It is saved before the first block, and every 5 s.
     until("blocks", || {
-        read_ladder(&file).is_ok_and(|(ladder, _)| !ladder.blocks.is_empty())
+        Ladder::read(&file).is_ok_and(|ladder| !ladder.blocks.is_empty())
     });
     running.signal(libc::SIGINT);
     let ended = running.end().expect(3);

@@ -1,6 +1,7 @@
 //! README.md and docs/ agree with the program: every flag is described, no other is
 //! named, examples parse, links have a target.
 
+use punctual_record::{Document, Run};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -475,8 +476,8 @@ fn measurement_has_the_programs_numbers() {
         ),
         format!("at most {} rows", punctual_record::Timeline::ROWS),
         format!("a part each {} s", punctual_record::samples::PART_SECONDS),
-        format!("\"{}\"", punctual_record::FORMAT),
-        format!("`run-{}.schema.json`", punctual_record::VERSION),
+        format!("\"{}\"", Run::FORMAT),
+        format!("`run-{}.schema.json`", Run::VERSION),
     ] {
         assert!(text.contains(&words), "docs/measurement.md lacks: {words}");
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use punctual_record::explanation::{Cause, Stage};
-use punctual_record::{Ledger, Run};
+use punctual_record::{Document, Ledger, Run};
 
 use super::tune::{KNOB, bad_knob};
 use crate::bills::bill_of;
@@ -22,7 +22,7 @@ fn run_with(
         env!("CARGO_MANIFEST_DIR"),
         "/../record/tests/data/run-2.json"
     );
-    let mut run = punctual_record::read(Path::new(file)).expect("a record");
+    let mut run = Run::read(Path::new(file)).expect("a record");
     let mut ledger = Ledger::new(Some(100_000));
     for (at, (cause, ns)) in rows.iter().enumerate() {
         let due_ns = run.start_ns.unwrap_or(0) + at as u64 * 1_000_000;

@@ -1,6 +1,7 @@
 //! Judges a budget. The verdict rests on a bound that holds however the hops depend on each other, or
 //! on a run of the whole path; never on independence.
 
+use crate::document::Printed;
 use punctual_stats::budget::{
     Exceedance, Within, at_least_under_any_dependence, best_split, common_blocks, independent,
     under_any_dependence,
@@ -11,8 +12,8 @@ use punctual_stats::verdict::Outcome;
 
 use super::known::{Known, Measured};
 use super::{
-    BUDGET_QUANTILES, BUDGET_VERSION, Budget, BudgetBasis, BudgetDemand, CommonFigures, Hop,
-    HopFigures, HopShare, SumFigures, Whole, WholeFigures,
+    BUDGET_QUANTILES, Budget, BudgetBasis, BudgetDemand, CommonFigures, Hop, HopFigures, HopShare,
+    SumFigures, Whole, WholeFigures,
 };
 use crate::Run;
 
@@ -107,7 +108,7 @@ pub(super) fn judged(
         quantiles_ns: quantiles(sum),
     };
     Budget {
-        version: BUDGET_VERSION,
+        version: Budget::VERSION,
         demand: *demand,
         outcome,
         basis,

@@ -1,25 +1,11 @@
 //! Reading `cost.json`. It may come from anywhere: reading is total, and what is accepted keeps its
 //! promises. What follows from the runs is made of them again: nothing that is shown was only said.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-
-use super::{
-    COST_FILE, COST_FORMAT, COST_VERSION, Cost, CostMachine, CostOutcome, CostPart, CostRun,
-};
+use super::{Cost, CostMachine, CostOutcome, CostPart, CostRun};
 use crate::bounds::{Bounds, Broken, at_most, ensure, histogram};
-use crate::error::RecordError;
-use crate::read::{FileKind, slurp};
-use crate::scan;
+use crate::document::Document;
+use std::collections::BTreeSet;
 
-/// What opens the file.
-const COST_KIND: FileKind = FileKind {
-    what: "record of a cost",
-    format: COST_FORMAT,
-    version: COST_VERSION,
-};
-/// Bytes of `cost.json`.
-const MOST_BYTES: u64 = 64 << 20;
 /// Runs.
 const MOST_RUNS: usize = 1 << 16;
 /// Treatments, parts of one.
@@ -29,43 +15,24 @@ const MOST_SETTINGS: usize = 1 << 12;
 /// A run of a year.
 const MOST_NS: u64 = 366 * 86_400 * 1_000_000_000;
 
-/// Whether a path is that of a cost: the file, or a directory that holds it.
-#[must_use]
-pub fn is_cost(path: &Path) -> bool {
-    path.join(COST_FILE).is_file() || path.file_name() == Some(COST_FILE.as_ref())
-}
+impl Document for Cost {
+    const WHAT: &'static str = "record of a cost";
+    const FILE: &'static str = "cost.json";
+    const PAGE: Option<&'static str> = None;
+    const FORMAT: &'static str = "punctual-cost";
+    const VERSION: u32 = 1;
 
-/// Reads `cost.json`: `path` is the file or its directory, which is returned too. Total, as reading
-/// a run is.
-///
-/// # Errors
-/// [`RecordError`] with the path and the place.
-pub fn read_cost(path: &Path) -> Result<(Cost, PathBuf), RecordError> {
-    let (file, directory) = if path.is_dir() {
-        (path.join(COST_FILE), path.to_owned())
-    } else {
-        let parent = path.parent().unwrap_or(Path::new(""));
-        (path.to_owned(), parent.to_owned())
-    };
-    let bytes = slurp(&file, MOST_BYTES)?;
-    Ok((parse_cost(&file, &bytes)?, directory))
-}
+    fn header(&self) -> (&str, u32) {
+        (&self.format, self.version)
+    }
 
-/// As [`read_cost`], from memory.
-///
-/// # Errors
-/// As [`read_cost`].
-pub fn parse_cost(path: &Path, bytes: &[u8]) -> Result<Cost, RecordError> {
-    scan::check(path, bytes, &scan::RECORD)?;
-    let mut cost: Cost = COST_KIND.decode(path, bytes)?;
-    COST_KIND.check(path, Some(&cost.format), Some(cost.version.into()))?;
-    match promises(&cost) {
-        Err(Broken { place, reason }) => Err(RecordError::malformed(path, place, reason)),
-        Ok(()) => {
-            if cost.outcome != CostOutcome::FirstHalf {
-                cost.judge();
-            }
-            Ok(cost)
+    fn promises(&self) -> Result<(), Broken> {
+        promises(self)
+    }
+
+    fn conclude(&mut self) {
+        if self.outcome != CostOutcome::FirstHalf {
+            self.judge();
         }
     }
 }

@@ -1,61 +1,32 @@
 //! Reading `fit.json`. It may come from anywhere: reading is total, and what is accepted keeps its
 //! promises.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
-use super::{FIT_FILE, FIT_FORMAT, FIT_VERSION, Fit, FitOutcome, FitStep, FitWork};
+use super::{Fit, FitOutcome, FitStep, FitWork};
 use crate::bounds::{Bounds, Broken, at_most, ensure};
-use crate::error::RecordError;
+use crate::document::Document;
 use crate::finding::FindingId;
-use crate::read::{FileKind, slurp};
-use crate::scan;
 
-/// What opens the file.
-const FIT_KIND: FileKind = FileKind {
-    what: "record of a fit",
-    format: FIT_FORMAT,
-    version: FIT_VERSION,
-};
-/// Bytes of `fit.json`.
-const MOST_BYTES: u64 = 16 << 20;
 /// Knobs of one step, obstacles, causes of one.
 const MOST_KNOBS: usize = 256;
 /// A change of a measure beyond this is none that was measured.
 const MOST_RATIO: f64 = 1e12;
 
-/// Whether a path is that of a fit: the file, or a directory that holds it.
-#[must_use]
-pub fn is_fit(path: &Path) -> bool {
-    path.join(FIT_FILE).is_file() || path.file_name() == Some(FIT_FILE.as_ref())
-}
+impl Document for Fit {
+    const WHAT: &'static str = "record of a fit";
+    const FILE: &'static str = "fit.json";
+    const PAGE: Option<&'static str> = Some("fit.html");
+    const FORMAT: &'static str = "punctual-fit";
+    const VERSION: u32 = 1;
+    const MOST_BYTES: u64 = 16 << 20;
 
-/// Reads `fit.json`: `path` is the file or its directory, which is returned too. Total, as reading
-/// a run is.
-///
-/// # Errors
-/// [`RecordError`] with the path and the place.
-pub fn read_fit(path: &Path) -> Result<(Fit, PathBuf), RecordError> {
-    let (file, directory) = if path.is_dir() {
-        (path.join(FIT_FILE), path.to_owned())
-    } else {
-        let parent = path.parent().unwrap_or(Path::new(""));
-        (path.to_owned(), parent.to_owned())
-    };
-    let bytes = slurp(&file, MOST_BYTES)?;
-    Ok((parse_fit(&file, &bytes)?, directory))
-}
+    fn header(&self) -> (&str, u32) {
+        (&self.format, self.version)
+    }
 
-/// As [`read_fit`], from memory.
-///
-/// # Errors
-/// As [`read_fit`].
-pub fn parse_fit(path: &Path, bytes: &[u8]) -> Result<Fit, RecordError> {
-    scan::check(path, bytes, &scan::RECORD)?;
-    let fit: Fit = FIT_KIND.decode(path, bytes)?;
-    FIT_KIND.check(path, Some(&fit.format), Some(fit.version.into()))?;
-    match promises(&fit) {
-        Err(Broken { place, reason }) => Err(RecordError::malformed(path, place, reason)),
-        Ok(()) => Ok(fit),
+    fn promises(&self) -> Result<(), Broken> {
+        promises(self)
     }
 }
 

@@ -1,67 +1,36 @@
 //! Reading `ladder.json`. It may come from anywhere: reading is total, and what is accepted keeps
 //! its promises.
 
-use std::path::{Path, PathBuf};
-
-use super::{
-    LADDER_FILE, LADDER_FORMAT, LADDER_VERSION, Ladder, LadderBlock, LadderDesign, LadderStep,
-};
+use super::{Ladder, LadderBlock, LadderDesign, LadderStep};
 use crate::bounds::{Bounds, Broken, at_most, cpu, ensure, histogram};
-use crate::error::RecordError;
+use crate::document::Document;
 use crate::experiment::is_sound;
-use crate::read::{FileKind, slurp};
-use crate::scan;
 
-/// What opens the file.
-const LADDER_KIND: FileKind = FileKind {
-    what: "record of a ladder",
-    format: LADDER_FORMAT,
-    version: LADDER_VERSION,
-};
-/// Bytes of `ladder.json`.
-const MOST_BYTES: u64 = 64 << 20;
 /// Blocks: of a second, those of a day.
 const MOST_BLOCKS: usize = 1 << 17;
 /// Comparisons of one ladder.
 const MOST_STEPS: usize = 16;
 
-/// Whether a path is that of a ladder: the file, or a directory that holds it.
-#[must_use]
-pub fn is_ladder(path: &Path) -> bool {
-    path.join(LADDER_FILE).is_file() || path.file_name() == Some(LADDER_FILE.as_ref())
-}
+impl Document for Ladder {
+    const WHAT: &'static str = "record of a ladder";
+    const FILE: &'static str = "ladder.json";
+    const PAGE: Option<&'static str> = Some("ladder.html");
+    const FORMAT: &'static str = "punctual-ladder";
+    const VERSION: u32 = 1;
 
-/// Reads `ladder.json`: `path` is the file or its directory, which is returned too. Total, as
-/// reading a run is. One that was killed is judged now.
-///
-/// # Errors
-/// [`RecordError`] with the path and the place.
-pub fn read_ladder(path: &Path) -> Result<(Ladder, PathBuf), RecordError> {
-    let (file, directory) = if path.is_dir() {
-        (path.join(LADDER_FILE), path.to_owned())
-    } else {
-        let parent = path.parent().unwrap_or(Path::new(""));
-        (path.to_owned(), parent.to_owned())
-    };
-    let bytes = slurp(&file, MOST_BYTES)?;
-    let mut ladder = parse_ladder(&file, &bytes)?;
-    if ladder.steps.is_empty() {
-        ladder.judge();
+    fn header(&self) -> (&str, u32) {
+        (&self.format, self.version)
     }
-    Ok((ladder, directory))
-}
 
-/// As [`read_ladder`], from memory, and without judging.
-///
-/// # Errors
-/// As [`read_ladder`].
-pub fn parse_ladder(path: &Path, bytes: &[u8]) -> Result<Ladder, RecordError> {
-    scan::check(path, bytes, &scan::RECORD)?;
-    let ladder: Ladder = LADDER_KIND.decode(path, bytes)?;
-    LADDER_KIND.check(path, Some(&ladder.format), Some(ladder.version.into()))?;
-    match promises(&ladder) {
-        Err(Broken { place, reason }) => Err(RecordError::malformed(path, place, reason)),
-        Ok(()) => Ok(ladder),
+    fn promises(&self) -> Result<(), Broken> {
+        promises(self)
+    }
+
+    // One that was killed is judged now.
+    fn conclude(&mut self) {
+        if self.steps.is_empty() {
+            self.judge();
+        }
     }
 }
 

@@ -6,14 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::TaskPolicy;
 
-/// The version of the facts of an analysis.
-pub const ANALYSIS_VERSION: u32 = 1;
-
 /// An analysed task set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SetAnalysis {
-    /// [`ANALYSIS_VERSION`].
+    /// That of [`crate::document::Printed`].
     pub version: u32,
     /// What the set is called.
     pub name: String,

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use punctual_record::Tool;
 use punctual_record::cost::*;
+use punctual_record::{Document, Tool};
 use punctual_stats::Histogram;
 use punctual_stats::cost::Usage;
 
@@ -85,8 +85,8 @@ pub fn cost(parts: Vec<CostPart>) -> Cost {
         }
     }
     Cost {
-        format: COST_FORMAT.to_owned(),
-        version: COST_VERSION,
+        format: Cost::FORMAT.to_owned(),
+        version: Cost::VERSION,
         tool: Tool {
             name: "punctual".to_owned(),
             version: "0.1.0".to_owned(),

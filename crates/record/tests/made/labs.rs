@@ -3,7 +3,7 @@
 use punctual_record::lab::*;
 use punctual_record::laboratory::{Architecture, Fingerprint, GuestTime, Laboratory};
 use punctual_record::watch::KilledProgram;
-use punctual_record::{Judgement, Tool};
+use punctual_record::{Document, Judgement, Tool};
 use punctual_stats::experiment::{BlockLatencies, KnobConclusion, KnobResult};
 use punctual_stats::verdict::Outcome;
 
@@ -459,8 +459,8 @@ pub fn lab() -> Lab {
     let mut several = cell("standard", "idle", 4634, "__schedule");
     several.verdict = Some(verdicts::every_kind());
     Lab {
-        format: LAB_FORMAT.to_owned(),
-        version: LAB_VERSION,
+        format: Lab::FORMAT.to_owned(),
+        version: Lab::VERSION,
         tool: Tool::default(),
         command: vec!["punctual".to_owned(), "lab".to_owned()],
         started: "2026-11-21T02:46:09Z".to_owned(),

@@ -3,7 +3,7 @@
 use punctual_record::experiment::SwitchedSetting;
 use punctual_record::ladder::*;
 use punctual_record::tuning::Setting;
-use punctual_record::{Load, LoadFailure, Tool};
+use punctual_record::{Document, Load, LoadFailure, Tool};
 use punctual_stats::Histogram;
 use punctual_stats::experiment::BlockLatencies;
 use punctual_stats::histogram::HistogramRecord;
@@ -96,8 +96,8 @@ pub fn ladder() -> Ladder {
         }
     }
     let mut ladder = Ladder {
-        format: LADDER_FORMAT.to_owned(),
-        version: LADDER_VERSION,
+        format: Ladder::FORMAT.to_owned(),
+        version: Ladder::VERSION,
         tool: Tool {
             name: "punctual".to_owned(),
             version: "0.1.0".to_owned(),

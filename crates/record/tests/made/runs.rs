@@ -136,8 +136,8 @@ pub fn run_of(threads: Vec<Thread>) -> Run {
             .collect(),
     });
     let mut run = Run {
-        format: FORMAT.to_owned(),
-        version: VERSION,
+        format: Run::FORMAT.to_owned(),
+        version: Run::VERSION,
         tool: Tool {
             name: "punctual".to_owned(),
             version: "0.1.0".to_owned(),

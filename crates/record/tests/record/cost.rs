@@ -1,5 +1,6 @@
 //! Costs with known answers, and records that contradict themselves.
 
+use punctual_record::Document;
 use std::path::Path;
 
 use punctual_record::cost::*;
@@ -145,7 +146,7 @@ fn machines_differ_by_what_bears_on_cost_and_not_by_their_boot() {
 
 fn read(value: &Value) -> Result<Cost, String> {
     let text = value.to_string();
-    parse_cost(Path::new("cost.json"), text.as_bytes()).map_err(|error| error.to_string())
+    Cost::parse(Path::new("cost.json"), text.as_bytes()).map_err(|error| error.to_string())
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::needs::{self, Absent, need};
-use punctual_record::{Ending, RUN_FILE, RecordError, RunDirectory, State, read};
+use punctual_record::{Document, Ending, RecordError, Run, RunDirectory, State};
 
 fn at(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
@@ -81,18 +81,18 @@ fn what_is_saved_is_read() {
     let parent = tempfile::tempdir().unwrap();
     let directory =
         RunDirectory::create(Some(&parent.path().join("run")), "qualify", at(0)).unwrap();
-    let error = read(directory.path()).unwrap_err();
+    let error = Run::read(directory.path()).unwrap_err();
     assert!(matches!(error, RecordError::NoRecord { .. }), "{error}");
     let mut run = record_support::run(1);
     run.state = State::Unfinished;
     directory.save(&run).unwrap();
-    assert_eq!(read(directory.path()).unwrap(), run);
+    assert_eq!(Run::read(directory.path()).unwrap(), run);
     run.state = State::Stopped(Ending::Interrupt);
     directory.save(&run).unwrap();
     // The leftover of a save that was cut short is not looked at.
     fs::write(directory.path().join("run.json.tmp"), "{\"format\":").unwrap();
-    assert_eq!(read(directory.path()).unwrap(), run);
-    assert_eq!(read(&directory.path().join(RUN_FILE)).unwrap(), run);
+    assert_eq!(Run::read(directory.path()).unwrap(), run);
+    assert_eq!(Run::read(&directory.path().join(Run::FILE)).unwrap(), run);
     directory.save(&run).unwrap();
     let names = fs::read_dir(directory.path()).unwrap();
     assert_eq!(names.count(), 2, "it stays, and nothing comes to it");
@@ -110,7 +110,7 @@ fn a_float_that_is_none_costs_the_analysis_not_the_run() {
     run.loads[0].rate = f64::INFINITY;
     run.verdict.as_mut().unwrap().confidence = f64::NAN;
     directory.save(&run).unwrap();
-    let back = read(directory.path()).unwrap();
+    let back = Run::read(directory.path()).unwrap();
     assert_eq!(back.threads, run.threads);
     assert_eq!(back.loads[0].rate, 0.0);
 }
@@ -155,7 +155,7 @@ fn a_full_disk_leaves_what_was_saved() {
             .contains("run.json: not saved: No space left"),
         "{error}"
     );
-    assert_eq!(read(directory.path()).unwrap(), run);
+    assert_eq!(Run::read(directory.path()).unwrap(), run);
     assert_eq!(
         fs::read_dir(directory.path()).unwrap().count(),
         1,
@@ -166,7 +166,7 @@ fn a_full_disk_leaves_what_was_saved() {
     fs::remove_file(tiny.0.join("ballast")).unwrap();
     larger.command = vec!["y".to_owned()];
     directory.save(&larger).unwrap();
-    assert_eq!(read(directory.path()).unwrap(), larger);
+    assert_eq!(Run::read(directory.path()).unwrap(), larger);
 
     // No room for a directory's probe either: refused before measuring.
     fs::write(tiny.0.join("ballast"), vec![0; 10 << 20]).unwrap_err();
@@ -175,7 +175,7 @@ fn a_full_disk_leaves_what_was_saved() {
         let error = second.save(&larger).unwrap_err();
         assert!(error.is_full(), "{error:?}");
         assert!(matches!(
-            read(second.path()),
+            Run::read(second.path()),
             Err(RecordError::NoRecord { .. })
         ));
     }
@@ -231,7 +231,7 @@ fn kill_at_any_moment() {
         std::thread::sleep(Duration::from_micros(random.next() % 40_000));
         child.kill().unwrap();
         child.wait().unwrap();
-        let run = read(directory.path()).unwrap();
+        let run = Run::read(directory.path()).unwrap();
         assert_eq!(run.threads.len(), 2);
         grown += u32::from(run.measured_ns != last);
         last = run.measured_ns;

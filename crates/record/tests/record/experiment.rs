@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use punctual_record::experiment::{Experiment, ExperimentOutcome};
-use punctual_record::{Run, parse};
+use punctual_record::{Document, Run};
 
 use crate::experiments::{experiment, of_every_kind};
 use crate::support;
@@ -12,7 +12,7 @@ fn read(experiment: Experiment) -> Result<Run, String> {
     let mut run = support::run(3);
     run.experiment = Some(experiment);
     let bytes = serde_json::to_vec(&run).expect("a record is JSON");
-    parse(Path::new("run.json"), &bytes).map_err(|error| error.to_string())
+    Run::parse(Path::new("run.json"), &bytes).map_err(|error| error.to_string())
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn explained(seed: u64) -> Run {
 }
 
 fn read_back(json: &Value) -> Result<Run, String> {
-    parse(Path::new("run.json"), json.to_string().as_bytes()).map_err(|e| e.to_string())
+    Run::parse(Path::new("run.json"), json.to_string().as_bytes()).map_err(|e| e.to_string())
 }
 
 #[test]

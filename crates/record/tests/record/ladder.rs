@@ -1,5 +1,6 @@
 //! Ladders: what is accepted keeps its promises, and what their blocks say.
 
+use punctual_record::Document;
 use std::path::Path;
 
 use punctual_record::ladder::*;
@@ -11,7 +12,7 @@ use crate::ladders::{ROUNDS, ladder, load, of_every_kind, single};
 
 fn parse(value: &Value) -> Result<Ladder, String> {
     let bytes = serde_json::to_vec(value).expect("JSON");
-    parse_ladder(Path::new("ladder.json"), &bytes).map_err(|error| error.to_string())
+    Ladder::parse(Path::new("ladder.json"), &bytes).map_err(|error| error.to_string())
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub fn exact(runs: &[Run], force: bool) -> Run {
 /// A record that passes its own reader.
 pub fn checked(run: &Run) {
     let text = serde_json::to_vec(run).unwrap();
-    assert_eq!(&parse(Path::new("merged"), &text).unwrap(), run);
+    assert_eq!(&Run::parse(Path::new("merged"), &text).unwrap(), run);
 }
 
 /// A twentieth of the run: more of it, and nobody knows what the machine did.
@@ -211,7 +211,9 @@ fn of_a_load_no_more_is_without_work_than_was_looked_at() {
     let mut run = run(1);
     run.loads[0].check = Some(looked(11));
     let text = serde_json::to_vec(&run).unwrap();
-    let error = parse(Path::new("hostile"), &text).unwrap_err().to_string();
+    let error = Run::parse(Path::new("hostile"), &text)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("loads[0].check"), "{error}");
     run.loads[0].check = Some(looked(1));
     run.placement = Some(Placement {
@@ -219,7 +221,9 @@ fn of_a_load_no_more_is_without_work_than_was_looked_at() {
         ..Placement::default()
     });
     let text = serde_json::to_vec(&run).unwrap();
-    let error = parse(Path::new("hostile"), &text).unwrap_err().to_string();
+    let error = Run::parse(Path::new("hostile"), &text)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("placement.load[0]"), "{error}");
 }
 

@@ -87,7 +87,7 @@ fn a_thousand_runs() {
             let mut run = kinds[index as usize % 10].clone();
             run.start_ns = Some(index + 1);
             let text = serde_json::to_vec(&run).unwrap();
-            std::fs::write(directory.path().join(RUN_FILE), text).unwrap();
+            std::fs::write(directory.path().join(Run::FILE), text).unwrap();
             path
         })
         .collect();
@@ -97,7 +97,7 @@ fn a_thousand_runs() {
     let mut reading = Duration::ZERO;
     for path in &paths {
         let before = processor_time();
-        let run = read(path).unwrap();
+        let run = Run::read(path).unwrap();
         reading += processor_time() - before;
         merger.add(&run).unwrap();
     }

@@ -4,11 +4,11 @@ use super::{damaged, support as record_support};
 
 use std::path::Path;
 
-use punctual_record::{RecordError, Run, parse, read, read_each};
+use punctual_record::{Document, RecordError, Run, read_each};
 use serde_json::{Value, json};
 
 fn refused(bytes: &[u8]) -> String {
-    let error = parse(Path::new("run.json"), bytes).unwrap_err();
+    let error = Run::parse(Path::new("run.json"), bytes).unwrap_err();
     let line = error.to_string();
     assert!(
         line.starts_with("run.json: ") && !line.contains('\n'),
@@ -179,7 +179,7 @@ fn the_longest_time_of_a_part_may_exceed_the_share_that_counts() {
         let mut json = json_of(&record_support::run(1));
         json["loads"][0]["check"] = check;
         let bytes = serde_json::to_vec(&json).unwrap();
-        parse(Path::new("run.json"), &bytes).is_ok()
+        Run::parse(Path::new("run.json"), &bytes).is_ok()
     };
     assert!(check(10, 2, 4));
     assert!(check(10, 10, 10));
@@ -198,9 +198,9 @@ fn stops_must_add_up() {
         serde_json::to_vec(&json).unwrap()
     };
     let whole = stops(2, 9, 5, json!([stop(4), stop(5)]));
-    assert!(parse(Path::new("run.json"), &whole).is_ok());
+    assert!(Run::parse(Path::new("run.json"), &whole).is_ok());
     // Only the first are kept one by one.
-    assert!(parse(Path::new("run.json"), &stops(3, 12, 5, json!([stop(4)]))).is_ok());
+    assert!(Run::parse(Path::new("run.json"), &stops(3, 12, 5, json!([stop(4)]))).is_ok());
     for (bytes, words) in [
         (
             stops(1, 9, 5, json!([stop(4), stop(5)])),
@@ -300,13 +300,13 @@ fn hostile_files_cost_little() {
 
 #[test]
 fn endless_and_absent_files() {
-    let error = read(Path::new("/dev/zero")).unwrap_err();
+    let error = Run::read(Path::new("/dev/zero")).unwrap_err();
     assert!(matches!(error, RecordError::TooLarge { .. }), "{error}");
     let sparse = tempfile::NamedTempFile::new().unwrap();
     sparse.as_file().set_len(1 << 40).unwrap();
-    let error = read(sparse.path()).unwrap_err();
+    let error = Run::read(sparse.path()).unwrap_err();
     assert!(error.to_string().contains("larger than 256 MiB"), "{error}");
-    let error = read(Path::new("/nonexistent/run")).unwrap_err();
+    let error = Run::read(Path::new("/nonexistent/run")).unwrap_err();
     assert!(
         error.to_string().contains("/nonexistent/run: No such file"),
         "{error}"
@@ -319,7 +319,7 @@ fn fields_of_the_future_are_passed_over() {
     let mut json = json_of(&run);
     json["colour"] = json!({"deep": [1, 2, {"er": null}]});
     json["threads"][0]["mood"] = json!("good");
-    let back = parse(Path::new("run.json"), &serde_json::to_vec(&json).unwrap()).unwrap();
+    let back = Run::parse(Path::new("run.json"), &serde_json::to_vec(&json).unwrap()).unwrap();
     assert_eq!(back, run);
 }
 
@@ -328,10 +328,10 @@ fn each_damaged_record_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("run.json");
     std::fs::write(&path, damaged::SOUND).unwrap();
-    read(&path).unwrap();
+    Run::read(&path).unwrap();
     for damaged in damaged::records() {
         std::fs::write(&path, &damaged.bytes).unwrap();
-        let error = read(&path).unwrap_err().to_string();
+        let error = Run::read(&path).unwrap_err().to_string();
         let expected = format!("{}: {}", path.display(), damaged.error);
         assert_eq!(error, expected, "{}", damaged.name);
     }
@@ -349,7 +349,7 @@ fn version_2_is_read() {
         )]);
         std::fs::write(&path, serde_json::to_vec_pretty(&small).unwrap()).unwrap();
     }
-    let run = read(&path).unwrap_or_else(|e| panic!("{e}"));
+    let run = Run::read(&path).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(run.threads[0].latency.count, 200);
     assert!(run.analysis.is_some() && run.verdict.is_some());
 }

@@ -1,12 +1,11 @@
 //! What bills ask for: every cause has a remedy or an obstacle, times add up, and findings decide
 //! what is left to turn.
 
+use punctual_record::document::Printed;
 use std::path::Path;
 
 use punctual_record::explanation::{Cause, Stage};
-use punctual_record::finding::{
-    CHECK_VERSION, Check, Fault, Finding, FindingId, FindingState, RunFindings,
-};
+use punctual_record::finding::{Check, Fault, Finding, FindingId, FindingState, RunFindings};
 use punctual_record::remedy::{BillsAsk, Obstacle, Surroundings, remedy};
 use punctual_record::*;
 use serde_json::json;
@@ -167,7 +166,7 @@ fn check_of(state_of: impl Fn(FindingId) -> FindingState) -> Check {
     };
     Check {
         priority: 0,
-        version: CHECK_VERSION,
+        version: Check::VERSION,
         hostname: text("made"),
         kernel: text("6.12"),
         cpus: vec![1],
@@ -311,7 +310,7 @@ fn findings_and_settings_come_back_as_they_were_written_and_too_many_are_refused
     whole.tuned = tuned();
     let json = serde_json::to_value(&whole).unwrap();
     let read = |json: &serde_json::Value| {
-        parse(Path::new("run.json"), json.to_string().as_bytes()).map_err(|e| e.to_string())
+        Run::parse(Path::new("run.json"), json.to_string().as_bytes()).map_err(|e| e.to_string())
     };
     assert_eq!(read(&json).unwrap(), whole);
     let mut old = json.clone();

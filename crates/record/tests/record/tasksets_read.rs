@@ -4,14 +4,15 @@ use std::path::Path;
 
 use punctual_record::explanation::{BillRow, Cause, Stage};
 use punctual_record::taskset::{JobBills, TaskFault, TaskRun, Wake};
-use punctual_record::{InvalidReason, MergeError, Run, invalid_reasons, merge, parse};
+use punctual_record::{Document, InvalidReason, MergeError, Run, invalid_reasons, merge};
 use punctual_stats::verdict::Outcome;
 use serde_json::{Value, json};
 
 use crate::tasksets::{bill, executed, failed};
 
 fn read_back(json: &Value) -> Result<Run, String> {
-    parse(Path::new("run.json"), json.to_string().as_bytes()).map_err(|error| error.to_string())
+    Run::parse(Path::new("run.json"), json.to_string().as_bytes())
+        .map_err(|error| error.to_string())
 }
 
 fn tasks(run: &Run) -> &TaskRun {

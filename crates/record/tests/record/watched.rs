@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use punctual_record::watch::{OffCpu, RunQueue};
-use punctual_record::{Evidence, Run, merge, parse};
+use punctual_record::{Document, Evidence, Run, merge};
 use punctual_stats::skips::Skip;
 use punctual_stats::{Outcome, Requirement};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn watched(seed: u64) -> Run {
 }
 
 fn read_back(json: &Value) -> Result<Run, String> {
-    parse(Path::new("run.json"), json.to_string().as_bytes()).map_err(|e| e.to_string())
+    Run::parse(Path::new("run.json"), json.to_string().as_bytes()).map_err(|e| e.to_string())
 }
 
 /// What each of these is refused with, where the value at a pointer is another one.

@@ -6,6 +6,7 @@ use std::path::Path;
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 
 use super::fault::ForeignError;
+use punctual_record::Document;
 use punctual_record::{
     Condition, Demand, Ending, Event, Field, Happening, Imported, ImportedThread, Interval,
     RecordError, Request, Run, State, SystemState, Thread, Tool,
@@ -160,7 +161,7 @@ impl Foreign {
             }),
             ..Run::begun(self.tool, "import", started, request, system)
         };
-        let mut run = punctual_record::validated(path, run)?;
+        let mut run = run.validated(path)?;
         // The statistics take a histogram as whole.
         let whole = run.threads.iter().all(|thread| thread.lost == 0);
         if whole && run.threads.iter().any(|thread| thread.latency.count > 0) {

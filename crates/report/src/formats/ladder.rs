@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use punctual_record::RecordError;
-use punctual_record::ladder::{Ladder, Rung, parse_ladder};
+use punctual_record::ladder::{Ladder, Rung};
+use punctual_record::{Document, RecordError};
 use punctual_stats::histogram::{Histogram, HistogramRecord};
 
 use super::import::{Foreign, ForeignThread};
@@ -11,9 +11,9 @@ use super::import::{Foreign, ForeignThread};
 /// Reads it.
 ///
 /// # Errors
-/// As [`parse_ladder`]; a ladder of several rungs is no run.
+/// As [`Document::parse`]; a ladder of several rungs is no run.
 pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<punctual_record::Run, RecordError> {
-    let ladder = parse_ladder(path, bytes)?;
+    let ladder = Ladder::parse(path, bytes)?;
     let measured: Vec<_> = ladder.rungs.iter().filter(|it| it.is_measured).collect();
     let [rung] = measured[..] else {
         let several = "a ladder of several rungs, not a run: `punctual report` shows it";

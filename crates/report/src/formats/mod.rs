@@ -23,6 +23,7 @@ mod rtla;
 mod sysinfo;
 pub(crate) mod xml;
 
+use punctual_record::ladder::Ladder;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -32,10 +33,9 @@ use openmetrics::Dialect;
 pub use error::{UnknownFormat, WriteError};
 pub use openmetrics::Metrics;
 
-use punctual_record::ladder::LADDER_FORMAT;
 use punctual_record::read::{Bounds, slurp};
 use punctual_record::text::one_line;
-use punctual_record::{RUN_FILE, RecordError, Run, parse, scan};
+use punctual_record::{Document, RecordError, Run, scan};
 
 /// Bytes of a foreign file.
 pub const FOREIGN_FILE: u64 = 64 << 20;
@@ -130,7 +130,7 @@ impl FromStr for Format {
 ///
 /// # Errors
 /// [`WriteError`], where a histogram of the run can't be decoded; a run that was read
-/// by [`detect_and_read`] or [`punctual_record::read()`] has none such.
+/// by [`detect_and_read`] or [`Document::read`] has none such.
 pub fn write(format: Format, run: &Run) -> Result<String, WriteError> {
     match format {
         Format::Cyclictest => cyclictest::write(run),
@@ -160,12 +160,13 @@ fn locate(path: &Path) -> Result<PathBuf, RecordError> {
     if !path.is_dir() {
         return Ok(path.to_owned());
     }
-    [RUN_FILE, "results.json"]
+    [Run::FILE, "results.json"]
         .into_iter()
         .map(|name| path.join(name))
         .find(|file| file.exists())
         .ok_or_else(|| RecordError::NoRecord {
             path: path.to_owned(),
+            name: Run::FILE,
         })
 }
 
@@ -177,7 +178,7 @@ pub fn detect_and_parse(path: &Path, bytes: &[u8]) -> Result<Run, RecordError> {
     if bytes.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{') {
         let bytes = &*rt_tests::with_null_for_nan(bytes);
         return match kind_of_json(path, bytes)? {
-            Kind::Punctual => parse(path, bytes),
+            Kind::Punctual => Run::parse(path, bytes),
             Kind::Ladder => ladder::read(path, bytes),
             Kind::RtTests => rt_tests::read(path, bytes),
             Kind::Jitterdebugger => jitterdebugger::read(path, bytes),
@@ -211,7 +212,7 @@ fn kind_of_json(path: &Path, bytes: &[u8]) -> Result<Kind, RecordError> {
         Telltale {
             format: Some(format),
             ..
-        } if format == LADDER_FORMAT => Ok(Kind::Ladder),
+        } if format == Ladder::FORMAT => Ok(Kind::Ladder),
         Telltale {
             format: Some(_), ..
         } => Ok(Kind::Punctual),

@@ -1,10 +1,11 @@
 //! Analyses of task sets in words.
 
+use punctual_record::document::Printed;
 use punctual_record::taskset::TaskPolicy;
 use punctual_record::taskset::analysis::{
-    ANALYSIS_VERSION, Admission, AnalysisOutcome, BoundPart, BoundSource, ChainAnalysis,
-    ChainLatency, CpuLoad, NoBound, OrdinaryBy, OrdinaryTime, OverheadsMeasured, Response,
-    ServerTime, SetAnalysis, SetOverheads, TaskAnalysis, TickOverhead, UntimedStep,
+    Admission, AnalysisOutcome, BoundPart, BoundSource, ChainAnalysis, ChainLatency, CpuLoad,
+    NoBound, OrdinaryBy, OrdinaryTime, OverheadsMeasured, Response, ServerTime, SetAnalysis,
+    SetOverheads, TaskAnalysis, TickOverhead, UntimedStep,
 };
 use punctual_report::exec::{analysis, analysis_sentence};
 use punctual_report::style::Style;
@@ -50,7 +51,7 @@ fn bounded(response_ns: u64) -> Response {
 
 fn made(tasks: Vec<TaskAnalysis>, outcome: AnalysisOutcome) -> SetAnalysis {
     SetAnalysis {
-        version: ANALYSIS_VERSION,
+        version: SetAnalysis::VERSION,
         name: "robot".to_owned(),
         cpus: 2,
         overheads: SetOverheads::default(),

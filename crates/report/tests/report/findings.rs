@@ -1,9 +1,10 @@
 //! The words of findings, on every output.
 
 use punctual_record::Tool;
+use punctual_record::document::Printed;
 use punctual_record::finding::{
-    CHECK_VERSION, Check, Fault, Finding, FindingFix, FindingId, FindingState, Item, NotApplicable,
-    ReadResult, Reading, Seen, StateKind, Unknown,
+    Check, Fault, Finding, FindingFix, FindingId, FindingState, Item, NotApplicable, ReadResult,
+    Reading, Seen, StateKind, Unknown,
 };
 use punctual_report::findings::{
     command, document, explain, junit, page, sentence, summary, text, undo,
@@ -99,7 +100,7 @@ fn made() -> Check {
         ],
     };
     Check {
-        version: CHECK_VERSION,
+        version: Check::VERSION,
         hostname: HOSTILE.to_owned(),
         kernel: "6.12".to_owned(),
         cpus: vec![2, 3],

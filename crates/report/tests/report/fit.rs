@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use crate::needs::Absent;
-use punctual_record::Tool;
 use punctual_record::explanation::Cause;
 use punctual_record::finding::FindingId;
 use punctual_record::fit::*;
 use punctual_record::remedy::Obstacle;
 use punctual_record::tuning::{Change, NetworkDevice, Setting, ThreadIdentity};
+use punctual_record::{Document, Tool};
 use punctual_report::fit;
 use punctual_report::persistent::{Persistence, files};
 use punctual_report::style::Style;
@@ -60,8 +60,8 @@ fn met() -> Fit {
     };
     let asked = [FindingId::VmstatInterval, FindingId::Ksm];
     Fit {
-        format: FIT_FORMAT.to_owned(),
-        version: FIT_VERSION,
+        format: Fit::FORMAT.to_owned(),
+        version: Fit::VERSION,
         tool: Tool {
             name: "punctual".to_owned(),
             version: "0.1.0".to_owned(),

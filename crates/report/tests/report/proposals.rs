@@ -1,8 +1,8 @@
 //! What the bills of a run ask for, in words.
 
+use punctual_record::document::Printed;
 use punctual_record::finding::{
-    CHECK_VERSION, Check, Fault, Finding, FindingFix, FindingId, FindingState, NotApplicable,
-    Unknown,
+    Check, Fault, Finding, FindingFix, FindingId, FindingState, NotApplicable, Unknown,
 };
 use punctual_record::remedy::BillsAsk;
 use punctual_report::findings::summary;
@@ -46,7 +46,7 @@ fn check(hostile: &str) -> Check {
         fixes: fixes.clone(),
     };
     Check {
-        version: CHECK_VERSION,
+        version: Check::VERSION,
         hostname: text(),
         kernel: text(),
         cpus: vec![1],

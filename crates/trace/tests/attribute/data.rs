@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use punctual_record::{Run, parse};
+use punctual_record::{Document, Run};
 use punctual_trace::attribute::event::Window;
 
 /// Kinds of window; there are three of each.
@@ -24,7 +24,7 @@ pub fn window(name: &str) -> Window {
 /// A run that doesn't say when it started.
 pub fn run() -> Run {
     let path = data("../../../record/tests/data/run-2.json");
-    let mut run = parse(&path, &fs::read(&path).unwrap()).unwrap();
+    let mut run = Run::parse(&path, &fs::read(&path).unwrap()).unwrap();
     run.start_ns = None;
     run
 }

@@ -1,10 +1,10 @@
 //! Properties of every window.
 
+use punctual_record::{Document, Run};
 use std::path::Path;
 
 use proptest::prelude::*;
 use punctual_record::explanation::{GroupLimit, GroupThrottling, RT_RUNTIME, Wait};
-use punctual_record::parse;
 use punctual_trace::attribute::event::{Event, Interrupted, Kind, Stall, Task, Vector, Window};
 use punctual_trace::attribute::waits::chain;
 use punctual_trace::attribute::{Ledger, Stage, bill, picture};
@@ -253,10 +253,10 @@ proptest! {
         }
         let explanation = ledger.to_record();
         let path = Path::new("run.json");
-        let mut run = parse(path, include_bytes!("../../../record/tests/data/run-2.json")).unwrap();
+        let mut run = Run::parse(path, include_bytes!("../../../record/tests/data/run-2.json")).unwrap();
         run.explanation = Some(explanation.clone());
         let text = serde_json::to_string(&run).unwrap();
-        let read = parse(path, text.as_bytes()).map_err(|e| TestCaseError::fail(e.to_string()))?;
+        let read = Run::parse(path, text.as_bytes()).map_err(|e| TestCaseError::fail(e.to_string()))?;
         let read = read.explanation.unwrap();
         prop_assert_eq!(read, explanation);
     }

@@ -7,10 +7,10 @@ use punctual_machine::survey;
 use punctual_record::taskset::analysis::{Admission, ServerTime, SetAnalysis, SetOverheads};
 use punctual_record::taskset::{TaskPolicy, TaskSet};
 use punctual_report::exec as words;
+use punctual_report::summary_json::printed;
 use punctual_rt::affinity;
 use punctual_rt::sys::task::{self, SchedAttr};
 use punctual_taskset::analyse::{Limits, Machine, analyse};
-use serde_json::Value;
 
 use super::super::check::online;
 use super::super::failure::Failure;
@@ -18,14 +18,12 @@ use super::super::flags::{ExecFlags, Overheads};
 use super::super::out;
 use crate::conduct::overheads;
 
-/// The word that opens the JSON.
-const FORMAT: &str = "punctual-analysis";
-
 /// Analyses a set, and prints what comes out.
 pub(super) fn run(flags: &ExecFlags, set: &TaskSet) -> Result<ExitCode, Failure> {
     let analysis = analysed(flags, set)?;
     if flags.json {
-        out::print(&json(&analysis)?);
+        let sentence = words::analysis_sentence(&analysis);
+        out::print(&printed(&analysis, &[("sentence", sentence.as_str())]));
     } else {
         out::print(&words::analysis(&analysis, &out::style()));
     }
@@ -78,17 +76,6 @@ fn is_refused_on(cpus: &[usize]) -> bool {
         asked.join().ok().flatten()
     };
     !cpus.is_empty() && refusal(true) == Some(libc::EPERM) && refusal(false).is_none()
-}
-
-fn json(analysis: &SetAnalysis) -> Result<String, Failure> {
-    let mut value = serde_json::to_value(analysis).map_err(Failure::setup)?;
-    if let Some(object) = value.as_object_mut() {
-        object.insert("format".to_owned(), FORMAT.into());
-        let sentence = words::analysis_sentence(analysis);
-        object.insert("sentence".to_owned(), Value::from(sentence));
-    }
-    let text = serde_json::to_string_pretty(&value).map_err(Failure::setup)?;
-    Ok(text + "\n")
 }
 
 /// Measures on a CPU of the set that may be used, or else on the last one.

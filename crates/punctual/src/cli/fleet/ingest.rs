@@ -11,7 +11,7 @@ use super::super::out;
 use super::flags::IngestFlags;
 use crate::conduct::Signals;
 use punctual_fleet::{Added, Dataset, Naming, Rows};
-use punctual_record::{RUN_FILE, read_each};
+use punctual_record::{Document, Run, read_each};
 use punctual_report::explain;
 use punctual_report::facts;
 
@@ -91,7 +91,7 @@ pub fn run(flags: &IngestFlags) -> Result<ExitCode, Failure> {
 struct Prepared(Result<Rows, punctual_fleet::Unfit>);
 
 impl Prepared {
-    fn of(run: punctual_record::Run) -> Self {
+    fn of(run: Run) -> Self {
         Self(Rows::of(&run, "", &NAMING))
     }
 
@@ -132,7 +132,7 @@ fn collect(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> io::Resu
         let entry = entry?;
         let kind = entry.file_type()?;
         let name = entry.file_name();
-        if kind.is_file() && name == RUN_FILE {
+        if kind.is_file() && name == Run::FILE {
             found.insert(entry.path());
         } else if kind.is_dir() && depth > 0 && !name.to_string_lossy().starts_with('.') {
             collect(&entry.path(), depth - 1, found)?;

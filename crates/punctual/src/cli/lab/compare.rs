@@ -1,11 +1,12 @@
 //! `lab compare`: two labs, cell by cell, exactly.
 
+use punctual_record::Document;
+use punctual_record::lab::Lab;
 use std::process::ExitCode;
 
 use super::super::failure::Failure;
 use super::super::out;
 use super::flags::LabCompareFlags;
-use punctual_record::lab::read_lab;
 use punctual_report::lab as report;
 
 /// Reads both and prints which cells differ.
@@ -13,8 +14,8 @@ use punctual_report::lab as report;
 /// # Errors
 /// A lab cannot be read, or the labs have no cell in common.
 pub fn run(flags: &LabCompareFlags) -> Result<ExitCode, Failure> {
-    let (first, _) = read_lab(&flags.first).map_err(Failure::setup)?;
-    let (second, _) = read_lab(&flags.second).map_err(Failure::setup)?;
+    let first = Lab::read(&flags.first).map_err(Failure::setup)?;
+    let second = Lab::read(&flags.second).map_err(Failure::setup)?;
     if let Some(text) = report::cost_comparison(&first, &second, &out::style()) {
         out::print(&text);
         return Ok(ExitCode::SUCCESS);

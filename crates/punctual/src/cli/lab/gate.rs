@@ -64,7 +64,7 @@ pub fn run(flags: &LabGateFlags) -> Result<ExitCode, Failure> {
 /// The cells of the baseline that have a result.
 fn baseline(flags: &LabGateFlags) -> Result<Vec<LabCell>, Failure> {
     let shown = flags.baseline.display();
-    let (cells, _) = verify::read_cells(&flags.baseline).map_err(refused)?;
+    let cells = verify::read_cells(&flags.baseline).map_err(refused)?;
     if flags.kernel.is_some() && cells.iter().any(|cell| cell.kernel != cells[0].kernel) {
         return Err(Failure::usage(format!(
             "--kernel: {shown} has several kernels: make a baseline of one, with --kernel"

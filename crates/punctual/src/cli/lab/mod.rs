@@ -16,7 +16,6 @@ mod taskset;
 mod values;
 mod verify;
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ pub use bisect::{ENDS as BISECT_ENDS, is_asked as is_bisect};
 pub use flags::{LAB_EXAMPLES, LabFlags, MachineFlags};
 
 use super::failure::{Failure, SETUP};
-use super::measuring::{make_directory, page_of};
+use super::measuring::{make_directory, page_of, save_page};
 use super::out;
 use super::save::save_whole;
 use crate::conduct::Signals;
@@ -34,7 +33,7 @@ use parts::Guest;
 use punctual_lab::CellResult;
 use punctual_lab::cell::Work;
 use punctual_record::RunDirectory;
-use punctual_record::lab::{LAB_PAGE, Lab, LabCell, NoResult};
+use punctual_record::lab::{Lab, LabCell, NoResult};
 use punctual_record::laboratory::Architecture;
 use punctual_report::{facts, formats, lab as report};
 use punctual_stats::verdict::Outcome as VerdictOutcome;
@@ -215,7 +214,7 @@ fn run_cells(
     }
     let (lab, mut unsaved) = (made.lab, made.unsaved);
     // The directory keeps any error.
-    let _ = directory.save_file(LAB_PAGE, report::page(&lab, "").as_bytes());
+    let _ = save_page(&lab, &directory);
     unsaved.extend(directory.unsaved());
     Ok(Made {
         lab,
@@ -249,7 +248,7 @@ fn make_cells(
     let (lab, mut trouble) = (&made.lab, made.trouble);
     trouble.extend(save_suite(host, || report::junit(lab)));
     let program = runs_program(cells, making);
-    show(host, lab, &made.outcomes, program, made.directory.path());
+    show(host, lab, &made.outcomes, program, &made.directory);
     trouble.iter().for_each(|line| out::complain(line));
     let status = conclude(lab, &made.outcomes);
     let cells = &lab.cells;
@@ -287,7 +286,13 @@ pub(super) fn host_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, directory: &Path) {
+fn show(
+    flags: &HostFlags,
+    lab: &Lab,
+    outcomes: &[Outcome],
+    program: bool,
+    directory: &RunDirectory,
+) {
     if flags.json {
         out::print(&punctual_report::summary_json::of_lab(lab));
         return;
@@ -306,7 +311,7 @@ fn show(flags: &HostFlags, lab: &Lab, outcomes: &[Outcome], program: bool, direc
             out::print(&report::bills(lab, &out::style()));
         }
     } else if !flags.quiet {
-        let page = page_of(directory, LAB_PAGE);
+        let page = page_of::<Lab>(directory);
         out::print(&report::tables(lab, &out::style().with_report(page)));
         if flags.explain {
             out::print(&report::bills(lab, &out::style()));

@@ -17,11 +17,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use punctual_machine::tune::{Journal, Session, setting_of_file};
 use punctual_record::cost::{
-    COST_FILE, COST_FORMAT, COST_VERSION, Cost, CostMachine, CostOutcome, CostPart, CostProbe,
-    CostRun, CostTreatment, CostWork,
+    Cost, CostMachine, CostOutcome, CostPart, CostProbe, CostRun, CostTreatment, CostWork,
 };
 use punctual_record::tuning::{Change, Knob};
-use punctual_record::{RunDirectory, time};
+use punctual_record::{Document, RunDirectory, time};
 use punctual_rt::sched::Policy;
 use punctual_stats::experiment::pair_order;
 
@@ -140,8 +139,8 @@ pub fn cost(
 /// The record before the first run.
 fn begun(plan: &CostPlan, machine: CostMachine) -> Cost {
     Cost {
-        format: COST_FORMAT.to_owned(),
-        version: COST_VERSION,
+        format: Cost::FORMAT.to_owned(),
+        version: Cost::VERSION,
         tool: super::this_tool(),
         command: plan.command.clone(),
         started: time::rfc3339(SystemTime::now()),
@@ -397,10 +396,8 @@ impl Making<'_> {
 /// # Errors
 /// Why not.
 pub fn save(record: &Cost, directory: &RunDirectory) -> Result<(), CostError> {
-    let mut text = serde_json::to_string_pretty(record).unwrap_or_default();
-    text.push('\n');
     directory
-        .save_file(COST_FILE, text.as_bytes())
+        .save(record)
         .map_err(|error| CostError::Unsaved(error.to_string()))
 }
 

@@ -108,7 +108,7 @@ fn start(
     // Of a set that can't be started nothing is kept.
     let (tasks, mut figures) = tasks::start(plan, speeds)?;
     save(directory, &run)?;
-    directory.reserve();
+    directory.reserve::<Run>();
     let bound = |task: usize| match plan.cpus_of(task) {
         [cpu] => Some(*cpu),
         _ => None,

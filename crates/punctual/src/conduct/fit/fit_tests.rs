@@ -1,6 +1,8 @@
 //! A whole fit with runs that are made up, on a machine whose settings are files: what is changed,
 //! and restored, is real.
 
+use punctual_record::document::Printed;
+use punctual_record::fit::Fit;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use punctual_load::{LoadClass, LoadSpec};
 use punctual_machine::tune::{RestoreRequest, Session, restore, status};
 use punctual_record::explanation::{Cause, Explanation, Ranked};
-use punctual_record::finding::{CHECK_VERSION, Fault, Finding, FindingFix, FindingState};
+use punctual_record::finding::{Check, Fault, Finding, FindingFix, FindingState};
 use punctual_record::live::{LiveView, Step};
 use punctual_record::tuning::Applied;
-use punctual_record::{Interval, Placement, SystemState};
+use punctual_record::{Document, Interval, Placement, SystemState};
 use punctual_rt::sched::Policy;
 use punctual_stats::experiment::{KnobConclusion, KnobResult};
 use punctual_stats::verdict::{Outcome, Verdict};
@@ -117,7 +119,7 @@ fn machine() -> (TempDir, Check) {
         findings.push(bad(knob, FindingFix::Write { path, value }));
     }
     let check = Check {
-        version: CHECK_VERSION,
+        version: Check::VERSION,
         hostname: "box".to_owned(),
         kernel: "6.1".to_owned(),
         cpus: vec![1],
@@ -303,8 +305,8 @@ fn one_restore_undoes_all_that_a_fit_keeps() {
     assert_eq!(steps[..3], ["01-qualify", "02-prove", "03-qualify"]);
     assert_eq!(KNOBS.map(|knob| value(folder, knob)), ["0", "1"]);
     assert_eq!(fit.kept.len(), 1);
-    let saved = punctual_record::fit::read_fit(&folder.join("fit")).expect("saved");
-    assert_eq!(saved.0, fit);
+    let saved = Fit::read(&folder.join("fit")).expect("saved");
+    assert_eq!(saved, fit);
     // The boot parameter was not tried, and is named with what its causes cost.
     let boot = FitBoot {
         knob: FindingId::NohzFull,
@@ -345,7 +347,7 @@ fn a_step_that_could_not_restore_ends_the_fit_and_names_what_is_left() {
     restore(&mut journal, &forced).expect("restored");
     assert_eq!(KNOBS.map(|knob| value(folder, knob)), ["1", "1"]);
     // The steps so far are saved, without an outcome.
-    let (fit, _) = punctual_record::fit::read_fit(&folder.join("fit")).expect("saved");
+    let fit = Fit::read(&folder.join("fit")).expect("saved");
     assert_eq!((fit.steps.len(), fit.outcome), (2, None));
 }
 
@@ -381,6 +383,6 @@ fn a_signal_between_two_steps_ends_the_fit_before_the_next() {
     assert_eq!(KNOBS.map(|knob| value(folder, knob)), ["1", "1"]);
     let journal = Journal::open(&folder.join("state")).expect("a journal");
     assert!(status(&journal).is_empty());
-    let saved = punctual_record::fit::read_fit(&folder.join("fit")).expect("saved");
-    assert_eq!(saved.0, fit);
+    let saved = Fit::read(&folder.join("fit")).expect("saved");
+    assert_eq!(saved, fit);
 }

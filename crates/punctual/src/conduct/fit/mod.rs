@@ -11,12 +11,10 @@ use std::time::{Instant, SystemTime};
 use punctual_machine::tune::{Journal, apply_together, boot, changes_of};
 use punctual_record::experiment::{Experiment, ExperimentOutcome};
 use punctual_record::finding::{Check, FindingId, StateKind};
-use punctual_record::fit::{
-    FIT_FILE, FIT_FORMAT, FIT_VERSION, Fit, FitBoot, FitOutcome, FitStep, FitWork, KeptSetting,
-};
+use punctual_record::fit::{Fit, FitBoot, FitOutcome, FitStep, FitWork, KeptSetting};
 use punctual_record::remedy::BillsAsk;
 use punctual_record::tuning::{Change, Knob};
-use punctual_record::{Run, RunDirectory, State, time};
+use punctual_record::{Document, Run, RunDirectory, State, time};
 
 use super::error::ConductError;
 use super::progress::Progress;
@@ -114,8 +112,8 @@ pub fn fit(
 fn begun(plan: &FitPlan, check: &Check) -> Fit {
     let probes = &plan.qualify.probes;
     Fit {
-        format: FIT_FORMAT.to_owned(),
-        version: FIT_VERSION,
+        format: Fit::FORMAT.to_owned(),
+        version: Fit::VERSION,
         tool: super::this_tool(),
         command: plan.qualify.command.clone(),
         hostname: check.hostname.clone(),
@@ -229,10 +227,8 @@ impl Fitting<'_> {
     }
 
     fn save(&mut self) {
-        let mut text = serde_json::to_string_pretty(&self.fit).unwrap_or_default();
-        text.push('\n');
         // The directory keeps any error.
-        let _ = self.directory.save_file(FIT_FILE, text.as_bytes());
+        let _ = self.directory.save(&self.fit);
         self.progress.saved(&self.fit, self.directory);
     }
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use punctual_record::{Judgement, RUN_FILE};
+use punctual_record::{Document, Judgement, Run};
 use punctual_stats::verdict::Outcome;
 
 use super::error::SlurmError;
@@ -147,14 +147,14 @@ pub(super) fn end_of(attempt: &Attempt, place: &Path) -> RunEnd {
         return RunEnd::Error(attempt.status);
     };
     // A run whose conditions are not in force is refused before there is a record.
-    let refused = outcome == Outcome::Invalid && !place.join(RUN_FILE).exists();
+    let refused = outcome == Outcome::Invalid && !place.join(Run::FILE).exists();
     if refused {
         return RunEnd::Judged {
             outcome,
             worst_ns: None,
         };
     }
-    let run = match punctual_record::read(place) {
+    let run = match Run::read(place) {
         Ok(run) => run,
         Err(error) => return RunEnd::BadRecord(error.to_string()),
     };

@@ -19,9 +19,9 @@ pub use forecast::Forecast;
 pub use plan::{Bench, BenchError, Column, LabPlan, Limits, Part, plan};
 pub use proof::{ProofPlan, scout};
 use punctual_lab::CellResult;
-use punctual_record::lab::{LAB_FILE, LAB_FORMAT, LAB_VERSION, Lab, NoResult};
-use punctual_record::{RecordError, Run, RunDirectory, time};
-use punctual_record::{Unsaved, UnsavedPart, UnsavedReason};
+use punctual_record::Unsaved;
+use punctual_record::lab::{Lab, NoResult};
+use punctual_record::{Document, RecordError, Run, RunDirectory, time};
 
 /// Receives the progress of a lab.
 pub trait LabProgress {
@@ -115,7 +115,7 @@ pub fn make(
 ) -> FinishedLab {
     let begin = Instant::now();
     let started = time::rfc3339(SystemTime::now());
-    directory.reserve_for(LAB_FILE);
+    directory.reserve::<Lab>();
     let mut unsaved = Vec::new();
     let outcomes = run_all(cells, bench, making, ends, &mut |news, forecast| {
         if let News::Done(cell, outcome) = news {
@@ -125,8 +125,8 @@ pub fn make(
         progress.tick(forecast);
     });
     let lab = Lab {
-        format: LAB_FORMAT.to_owned(),
-        version: LAB_VERSION,
+        format: Lab::FORMAT.to_owned(),
+        version: Lab::VERSION,
         tool: crate::conduct::this_tool(),
         command,
         started,
@@ -142,7 +142,8 @@ pub fn make(
             .map(|it| it.plan.judged(it.seeds, cells, &outcomes)),
     };
     if outcomes.iter().any(is_made) {
-        unsaved.extend(save(&lab, directory).err());
+        // The directory keeps any error.
+        let _ = directory.save(&lab);
         directory.release();
     }
     FinishedLab {
@@ -150,22 +151,6 @@ pub fn make(
         outcomes,
         unsaved,
     }
-}
-
-/// Saves the lab's record. The directory keeps any error of writing.
-fn save(lab: &Lab, directory: &RunDirectory) -> Result<(), Unsaved> {
-    let mut bytes = serde_json::to_vec_pretty(lab).map_err(|error| Unsaved {
-        directory: directory.path().display().to_string(),
-        parts: vec![UnsavedPart::File {
-            name: LAB_FILE.to_owned(),
-        }],
-        why: UnsavedReason::Error {
-            error: error.to_string(),
-        },
-    })?;
-    bytes.push(b'\n');
-    let _ = directory.save_file(LAB_FILE, &bytes);
-    Ok(())
 }
 
 fn is_made(outcome: &Outcome) -> bool {

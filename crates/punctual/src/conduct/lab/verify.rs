@@ -8,9 +8,10 @@ use super::cells::{Cell, run_all};
 use super::{Bench, LabProgress, Making, Outcome};
 use punctual_lab::cell::Work;
 use punctual_lab::{CellPlan, LabError};
-use punctual_record::lab::{LabCell, is_lab, read_lab};
+use punctual_record::document::directory_of;
+use punctual_record::lab::{Lab, LabCell};
 use punctual_record::laboratory::{Architecture, GuestTime, Laboratory};
-use punctual_record::{RecordError, Run};
+use punctual_record::{Document, RecordError, Run};
 
 /// The host's time that one guest may take.
 const HOST_LIMIT: Duration = Duration::from_secs(3600);
@@ -102,7 +103,7 @@ pub fn architecture(before: &[Before]) -> Architecture {
 /// # Errors
 /// What cannot be read or run again.
 pub fn read(path: &Path) -> Result<Vec<Before>, VerifyError> {
-    if is_lab(path) {
+    if Lab::is_at(path) {
         return of_lab(path);
     }
     let before = of_run(path)?;
@@ -120,12 +121,12 @@ fn check_pace(path: &Path, laboratory: &Laboratory) -> Result<(), VerifyError> {
     }
 }
 
-/// The cells of a lab that have a result and repeat, and its directory.
+/// The cells of a lab that have a result and repeat.
 ///
 /// # Errors
 /// What cannot be read or run again.
-pub fn read_cells(path: &Path) -> Result<(Vec<LabCell>, PathBuf), VerifyError> {
-    let (lab, directory) = read_lab(path).map_err(VerifyError::Unread)?;
+pub fn read_cells(path: &Path) -> Result<Vec<LabCell>, VerifyError> {
+    let lab = Lab::read(path).map_err(VerifyError::Unread)?;
     let mut cells = lab.cells;
     cells.retain(|cell| cell.laboratory.is_some());
     if cells.is_empty() {
@@ -134,11 +135,11 @@ pub fn read_cells(path: &Path) -> Result<(Vec<LabCell>, PathBuf), VerifyError> {
     for laboratory in cells.iter().filter_map(|cell| cell.laboratory.as_ref()) {
         check_pace(path, laboratory)?;
     }
-    Ok((cells, directory))
+    Ok(cells)
 }
 
 fn of_run(path: &Path) -> Result<Before, VerifyError> {
-    let run = punctual_record::read(path).map_err(VerifyError::Unread)?;
+    let run = Run::read(path).map_err(VerifyError::Unread)?;
     let laboratory = run.laboratory.clone();
     let laboratory = laboratory.ok_or_else(|| VerifyError::NotOfLab(path.to_owned()))?;
     Ok(Before {
@@ -150,11 +151,11 @@ fn of_run(path: &Path) -> Result<Before, VerifyError> {
 }
 
 fn of_lab(path: &Path) -> Result<Vec<Before>, VerifyError> {
-    let (cells, directory) = read_cells(path)?;
+    let (cells, directory) = (read_cells(path)?, directory_of(path));
     let of = |cell: LabCell| {
         let mut before = Before::of(&cell)?;
         let is_own = before.laboratory.program.is_none();
-        let run = is_own.then(|| punctual_record::read(&directory.join(&cell.directory)));
+        let run = is_own.then(|| Run::read(&directory.join(&cell.directory)));
         match run.transpose() {
             Ok(run) => before.run = run,
             Err(error) => return Some(Err(VerifyError::Unread(error))),

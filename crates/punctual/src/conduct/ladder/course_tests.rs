@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use punctual_record::Tool;
 use punctual_record::ladder::{
-    LADDER_FORMAT, LADDER_VERSION, LadderBlock, LadderCounts, LadderOutcome, LadderRung,
-    NotPossible, RungInForce, StepKind,
+    Ladder, LadderBlock, LadderCounts, LadderOutcome, LadderRung, NotPossible, RungInForce,
+    StepKind,
 };
+use punctual_record::{Document, Tool};
 use punctual_stats::experiment::{BlockLatencies, KnobConclusion};
 use punctual_stats::verdict::Outcome;
 
@@ -20,8 +20,8 @@ fn planned(seed: u64, impossible: &[Rung]) -> Ladder {
     let why = |rung: Rung| impossible.contains(&rung).then_some(NotPossible::OneCpu);
     let rung = |rung: Rung| LadderRung::new(rung, true, why(rung));
     Ladder {
-        format: LADDER_FORMAT.to_owned(),
-        version: LADDER_VERSION,
+        format: Ladder::FORMAT.to_owned(),
+        version: Ladder::VERSION,
         tool: Tool::default(),
         command: Vec::new(),
         hostname: String::new(),

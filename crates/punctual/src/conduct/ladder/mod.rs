@@ -11,11 +11,10 @@ use std::time::{Duration, Instant, SystemTime};
 use punctual_load::{LoadSet, LoadSpec};
 use punctual_machine::tune::TuneError;
 use punctual_record::ladder::{
-    LADDER_FILE, LADDER_FORMAT, LADDER_PAGE, LADDER_VERSION, Ladder, LadderBlock, LadderDesign,
-    LadderOutcome, NotPossible, Rung, RungLeftOut,
+    Ladder, LadderBlock, LadderDesign, LadderOutcome, NotPossible, Rung, RungLeftOut,
 };
 use punctual_record::tuning::Change;
-use punctual_record::{RunDirectory, time};
+use punctual_record::{Document, RunDirectory, time};
 use punctual_rt::clock;
 use punctual_stats::Histogram;
 use punctual_stats::experiment::BlockLatencies;
@@ -110,8 +109,7 @@ pub fn ladder(
     if climb.ladder.blocks.is_empty()
         && let Some(ending) = signals.end()
     {
-        directory.remove(LADDER_FILE);
-        directory.remove(LADDER_PAGE);
+        directory.remove_document::<Ladder>();
         return Err(ConductError::Interrupted(ending).into());
     }
     climb.judge();
@@ -138,8 +136,8 @@ impl<'c> Climb<'c> {
         progress: &'c mut dyn LadderProgress,
     ) -> Result<Self, LadderError> {
         let mut ladder = Ladder {
-            format: LADDER_FORMAT.to_owned(),
-            version: LADDER_VERSION,
+            format: Ladder::FORMAT.to_owned(),
+            version: Ladder::VERSION,
             tool: super::this_tool(),
             command: plan.command.clone(),
             hostname: plan.hostname.clone(),
@@ -274,10 +272,8 @@ impl<'c> Climb<'c> {
     fn save(&mut self) {
         let rungs = self.ladder.rungs.iter_mut().zip(&self.responses);
         rungs.for_each(|(rung, responses)| rung.response = HistogramRecord::from(responses));
-        let mut text = serde_json::to_string_pretty(&self.ladder).unwrap_or_default();
-        text.push('\n');
         // The directory keeps any error.
-        let _ = self.directory.save_file(LADDER_FILE, text.as_bytes());
+        let _ = self.directory.save(&self.ladder);
         self.progress.saved(&self.ladder, self.directory);
     }
 

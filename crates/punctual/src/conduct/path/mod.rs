@@ -219,7 +219,7 @@ fn start(
     let (writers, readers) = rings(interval_ns, plan.burst).map_err(ConductError::Collector)?;
     let threads = threads::start(plan, &session.line, writers)?;
     save(directory, &run)?;
-    directory.reserve();
+    directory.reserve::<Run>();
     // Without a deadline no message is late. The threads that are recorded are those of one session.
     let is_late = plan.claim.deadline_ns().is_some();
     let explains = plan.explain && is_late && experiment.is_none();

@@ -40,7 +40,7 @@ use punctual_machine::{CheckRequest, Root};
 use punctual_record::finding::RunFindings;
 use punctual_record::live::Step;
 use punctual_record::samples::SAMPLES_DIRECTORY;
-use punctual_record::{RUN_FILE, Run, RunDirectory, time};
+use punctual_record::{Document, Run, RunDirectory, time};
 use sampling::Sampling;
 pub(super) use setup::begin_loads;
 use stops::StopDetector;
@@ -103,7 +103,7 @@ fn tuned(
         run.findings = Some(check_machine(plan, root));
     }
     save(directory, &run)?;
-    directory.reserve();
+    directory.reserve::<Run>();
     let mut outcome = measure(plan, directory, progress, signals, root, run, companion);
     if let (Ok(run), true) = (&mut outcome, plan.cross_check) {
         run.cross_check = Some(tracers::cross_check(
@@ -120,7 +120,7 @@ fn tuned(
     if outcome.is_err() {
         // Nothing was measured: nothing is kept.
         directory.release();
-        directory.remove(RUN_FILE);
+        directory.remove(Run::FILE);
         directory.remove_empty(SAMPLES_DIRECTORY);
     }
     outcome

@@ -220,7 +220,7 @@ fn measure<W: Watched>(
     let start_ns = watched.start_ns();
     run.start_ns = Some(start_ns);
     save(directory, &run)?;
-    directory.reserve();
+    directory.reserve::<Run>();
     // Optional: events that are overwritten before they are read are counted.
     let _ = task::set_nice(NICE);
     let cpus = cpus.iter().map(|&cpu| Monitored {

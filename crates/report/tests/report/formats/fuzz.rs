@@ -5,7 +5,7 @@ use crate::support as record_support;
 
 use std::path::Path;
 
-use punctual_record::{Run, parse};
+use punctual_record::{Document, Run};
 use punctual_report::compare::compare;
 use punctual_report::formats::{Format, detect_and_parse, write};
 use record_support::Random;
@@ -128,7 +128,7 @@ fn damaged_inputs_are_refused_or_sound() {
             Ok(run) => {
                 accepted += 1;
                 let text = serde_json::to_vec(&run).unwrap();
-                let back = parse(path, &text).unwrap_or_else(|e| panic!("case {case}: {e}"));
+                let back = Run::parse(path, &text).unwrap_or_else(|e| panic!("case {case}: {e}"));
                 assert_eq!(back.threads, run.threads, "case {case}");
                 if accepted % 16 == 0 {
                     for format in Format::ALL {

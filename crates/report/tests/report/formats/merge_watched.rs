@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use punctual_record::explanation::{Culprit, Doing, Explanation, NotSeen, Wait, WaitRow};
-use punctual_record::{Run, merge, parse};
+use punctual_record::{Document, Run, merge};
 use punctual_report::explain::section;
 use punctual_report::style::Style;
 use punctual_report::terminal::summary;
@@ -52,7 +52,7 @@ fn waiting(seed: u64, waits: Vec<Wait>) -> Run {
 fn sum(runs: &[Run]) -> Run {
     let sum = merge(runs, true, Vec::new()).unwrap_or_else(|e| panic!("{e}"));
     let text = serde_json::to_vec(&sum).unwrap();
-    assert_eq!(parse(Path::new("sum"), &text).unwrap(), sum);
+    assert_eq!(Run::parse(Path::new("sum"), &text).unwrap(), sum);
     sum
 }
 

@@ -297,7 +297,7 @@ fn of_every_kind() -> Vec<Run> {
 /// The list of all conditions that are compared is the type's.
 #[test]
 fn every_aspect_is_compared() {
-    let schema = published(&format!("run-{VERSION}"));
+    let schema = published(&format!("run-{}", Run::VERSION));
     let choices = schema["$defs"]["Aspect"]["oneOf"].as_array().unwrap();
     let named: Vec<&str> = choices
         .iter()
@@ -394,7 +394,7 @@ fn with_halves(run: &mut Run) {
 
 #[test]
 fn records_are_valid_under_the_schema() {
-    let schema = published(&format!("run-{VERSION}"));
+    let schema = published(&format!("run-{}", Run::VERSION));
     assert!(jsonschema::meta::is_valid(&schema));
     let validator = jsonschema::validator_for(&schema).unwrap();
     for (index, run) in records().iter().enumerate() {
@@ -404,7 +404,7 @@ fn records_are_valid_under_the_schema() {
             .map(|error| format!("{}: {error}", error.instance_path()))
             .collect();
         assert!(errors.is_empty(), "record {index}: {errors:#?}");
-        parse(Path::new("run.json"), json.to_string().as_bytes()).unwrap();
+        Run::parse(Path::new("run.json"), json.to_string().as_bytes()).unwrap();
     }
     for (pointer, value) in [
         ("/version", json!(1)),
@@ -559,7 +559,7 @@ pub const ELSEWHERE: [&str; 1] = ["Tail"];
 
 #[test]
 fn records_hold_what_the_schema_names() {
-    let schema = published(&format!("run-{VERSION}"));
+    let schema = published(&format!("run-{}", Run::VERSION));
     let mut walk = Walk::of(&schema);
     for run in records() {
         walk.whole(&schema, &serde_json::to_value(run).unwrap(), "run");

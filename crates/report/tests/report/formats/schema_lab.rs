@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use punctual_record::lab::{Lab, LabCell, NoBill, NoResult, Operation, parse_lab};
+use punctual_record::lab::{Lab, LabCell, NoBill, NoResult, Operation};
 use punctual_record::path::Transport;
-use punctual_record::{Event, InvalidReason, Judgement, LoadFault};
+use punctual_record::{Document, Event, InvalidReason, Judgement, LoadFault};
 use serde_json::{Value, json};
 
 use super::schema::{Walk, named, published};
@@ -91,7 +91,7 @@ fn labs_are_valid_under_the_schema() {
         .map(|error| format!("{}: {error}", error.instance_path()))
         .collect();
     assert!(errors.is_empty(), "{errors:#?}");
-    let read = parse_lab(Path::new("lab.json"), whole.to_string().as_bytes()).unwrap();
+    let read = Lab::parse(Path::new("lab.json"), whole.to_string().as_bytes()).unwrap();
     assert_eq!(read, whole_lab());
     for (pointer, value) in [
         ("/format", json!("punctual-run")),
@@ -105,7 +105,7 @@ fn labs_are_valid_under_the_schema() {
         let mut json = whole.clone();
         *json.pointer_mut(pointer).unwrap() = value;
         assert!(!validator.is_valid(&json), "{pointer}");
-        let read = parse_lab(Path::new("lab.json"), json.to_string().as_bytes());
+        let read = Lab::parse(Path::new("lab.json"), json.to_string().as_bytes());
         assert!(read.is_err(), "{pointer}");
     }
 }
@@ -129,7 +129,7 @@ fn sentences_of_earlier_builds_are_read_and_kept() {
     json["cells"][0]["error"] = json!("the guest did not start");
     json["cells"][0]["no_bill"] = json!("not traced");
     json["cells"][1]["error"] = json!(null);
-    let read = |json: &Value| parse_lab(Path::new("lab.json"), json.to_string().as_bytes());
+    let read = |json: &Value| Lab::parse(Path::new("lab.json"), json.to_string().as_bytes());
     let old = read(&json).unwrap();
     let text = |text: &str| text.to_owned();
     let error = NoResult::Earlier {
@@ -158,7 +158,7 @@ fn hostile_labs_are_refused_with_the_place() {
         let mut json = serde_json::to_value(lab()).unwrap();
         change(&mut json);
         let text = json.to_string();
-        let error = parse_lab(Path::new("x/lab.json"), text.as_bytes()).unwrap_err();
+        let error = Lab::parse(Path::new("x/lab.json"), text.as_bytes()).unwrap_err();
         let line = error.to_string();
         assert!(
             line.contains("x/lab.json") && line.contains(words),
@@ -204,14 +204,14 @@ fn hostile_labs_are_refused_with_the_place() {
     refused(&many, "cells");
     for text in ["", "{", "[]", "null", "{\"format\":\"punctual-lab\"}"] {
         assert!(
-            parse_lab(Path::new("l"), text.as_bytes()).is_err(),
+            Lab::parse(Path::new("l"), text.as_bytes()).is_err(),
             "{text}"
         );
     }
     let deep = "[".repeat(100_000);
-    assert!(parse_lab(Path::new("l"), deep.as_bytes()).is_err());
+    assert!(Lab::parse(Path::new("l"), deep.as_bytes()).is_err());
     // A field of a later program is passed over.
     let mut json = serde_json::to_value(lab()).unwrap();
     json["cells"][0]["later"] = json!({"a": [1]});
-    assert!(parse_lab(Path::new("l"), json.to_string().as_bytes()).is_ok());
+    assert!(Lab::parse(Path::new("l"), json.to_string().as_bytes()).is_ok());
 }

@@ -1,8 +1,9 @@
 //! The experiment `ladder`: the rungs of `punctual ladder`, each in guests of its own.
 
+use punctual_record::Document;
 use std::fmt::Write as _;
 
-use punctual_record::ladder::{LADDER_FILE, Rung};
+use punctual_record::ladder::{Ladder, Rung};
 
 /// What comes before the rungs.
 const MACHINES: &str = r#"why = "McKenney's steps: how much does each gain, on which kernel, under which load?"
@@ -33,7 +34,8 @@ pub fn text() -> String {
         // Writing to a string has no error.
         let _ = write!(
             text,
-            "\n[[variant]]\nname = \"{name}\"\ncommand = {command}\nresult = \"run/{LADDER_FILE}\"\n"
+            "\n[[variant]]\nname = \"{name}\"\ncommand = {command}\nresult = \"run/{}\"\n",
+            Ladder::FILE
         );
     }
     text
