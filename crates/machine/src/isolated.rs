@@ -7,7 +7,7 @@ use punctual_rt::cpulist;
 use crate::look::Look;
 use crate::root::Root;
 
-/// The CPUs of `isolcpus=`; newer kernels list those of partitions, too.
+/// The CPUs of `isolcpus=`.
 pub(crate) const BY_KERNEL: &str = "/sys/devices/system/cpu/isolated";
 /// The CPUs of isolated partitions, from Linux 6.7 on.
 pub(crate) const BY_GROUPS: &str = "/sys/fs/cgroup/cpuset.cpus.isolated";

@@ -479,6 +479,16 @@ impl<'m> Look<'m> {
         Ok(values)
     }
 
+    /// Whether `isolcpus=managed_irq` was given.
+    ///
+    /// # Errors
+    /// Unknown where the command line can't be read.
+    pub(crate) fn keeps_managed_irqs(&mut self) -> Result<bool, FindingState> {
+        let given = self.values(&["isolcpus"])?;
+        let has_flag = |value: &str| value.split(',').any(|word| word == "managed_irq");
+        Ok(given.iter().any(|(_, value)| has_flag(value)))
+    }
+
     /// The parameters of the command line.
     ///
     /// # Errors

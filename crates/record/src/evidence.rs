@@ -159,7 +159,7 @@ impl Evidence {
             // A task without an arrival has nothing to show.
             // Of a job that never ended there is no sample, and it is a miss.
             may_be_empty: true,
-            skipped: Skipped::Alone,
+            skipped: Skipped::Undone,
             cpu: times.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
             histogram: &parts.histogram,
             rounded_up: None,

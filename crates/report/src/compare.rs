@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use super::known::{Known, Reading, in_steps};
 use punctual_record::conditions::{Difference, differences};
-use punctual_record::{Run, time};
+use punctual_record::{Run, Thread, time};
 
 pub use cpus::{Cpu, Cpus, compare_cpus};
 pub use error::CompareError;
@@ -144,11 +144,23 @@ pub fn compare(
             punctual_stats::compare::sides(&runs(0, first), &runs(1, second), confidence)
         }
     };
-    let shares = [first, second].map(skipped);
-    let is_seen = statistics.conclusion != Conclusion::NoDifferenceSeen;
+    let [more_first, more_second] = {
+        let shares = [first, second].map(|runs| skipped(runs.iter().flat_map(|run| &run.threads)));
+        let more = |a: f64, b: f64| a - b > MOST_SKIPPED;
+        [more(shares[0], shares[1]), more(shares[1], shares[0])]
+    };
+    // The side that skipped more may be named the slower one, and no other.
+    let agrees = match statistics.conclusion {
+        Conclusion::FirstSlower => !more_second,
+        Conclusion::SecondSlower => !more_first,
+        Conclusion::TooFewSamples | Conclusion::Untested { .. } | Conclusion::TooFewRuns { .. } => {
+            true
+        }
+        _ => !more_first && !more_second,
+    };
     let statistics = match all().any(|run| run.gaps.is_some()) {
         true => statistics.untested(Untested::Gaps),
-        false if is_seen || (shares[0] - shares[1]).abs() <= MOST_SKIPPED => statistics,
+        false if agrees => statistics,
         false => statistics.untested(Untested::Skipped),
     };
     let totals = own.each_ref().map(|side| pooled(side));
@@ -172,11 +184,10 @@ pub fn compare(
 /// are beyond p99.9.
 const MOST_SKIPPED: f64 = 1e-3;
 
-/// How much of their cycles the runs of a side skipped.
-fn skipped(runs: &[Run]) -> f64 {
-    let threads = || runs.iter().flat_map(|run| &run.threads);
-    let missed: f64 = threads().map(|thread| thread.missed as f64).sum();
-    let samples: f64 = threads().map(|thread| thread.latency.count as f64).sum();
+/// How much of their cycles these threads skipped.
+fn skipped<'r>(threads: impl Iterator<Item = &'r Thread> + Clone) -> f64 {
+    let missed: f64 = threads.clone().map(|thread| thread.missed as f64).sum();
+    let samples: f64 = threads.map(|thread| thread.latency.count as f64).sum();
     match missed + samples > 0.0 {
         true => missed / (missed + samples),
         false => 0.0,

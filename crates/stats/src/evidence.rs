@@ -14,6 +14,8 @@ pub enum Skipped {
     /// Periods of which only what was kept of them says how late they were.
     #[default]
     Alone,
+    /// Jobs that were not done: those that miss the deadline miss each longer limit, too.
+    Undone,
     /// Cycles that never end: messages without a reply.
     Never,
 }
@@ -78,9 +80,11 @@ impl ThreadEvidence<'_> {
 
     /// The misses of `limit_ns` that the peaks hold.
     fn events(&self, limit_ns: u64, count_skipped: bool) -> impl Iterator<Item = MissEvent> {
-        // A record may say how many periods were skipped, and not by which wake-up.
+        // A record may say how many periods were skipped, and not by which wake-up. What no wake-up skipped
+        // is in none.
         let skips = self.peaks.skips();
         let skips_known = self.missed == 0
+            || self.skipped != Skipped::ByWakeUps
             || !skips.is_empty()
             || self.peaks.samples().iter().any(|p| p.skipped > 0);
         let of_wake_ups = self.peaks.samples().iter().map(move |peak| {
@@ -247,6 +251,11 @@ impl RunEvidence<'_> {
                 Some(deadline_ns) if limit_ns == deadline_ns => {
                     (thread.missed_late, thread.missed_late)
                 }
+                Some(deadline_ns)
+                    if thread.skipped == Skipped::Undone && limit_ns > deadline_ns =>
+                {
+                    (thread.missed_late, thread.missed)
+                }
                 _ if thread.missed > 0 && skips.count() == thread.missed => skips.later(limit_ns),
                 _ if thread.missed > 0 && thread.by_wake_ups() == thread.missed => {
                     let of = |it: &Peak| {
@@ -297,6 +306,8 @@ impl RunEvidence<'_> {
         events.sort_by_key(|event| event.at_ns);
         let total = late.saturating_add(missed.unwrap_or(0)) as f64;
         let mut known: f64 = events.iter().map(|event| event.weight).sum();
+        // What is taken in proportion is not known one by one.
+        let exact = known <= total + 0.5;
         if known > total {
             // The wake-ups that skipped periods are not known: in proportion.
             let scale = total / known;
@@ -326,7 +337,11 @@ impl RunEvidence<'_> {
             samples: self.samples(),
             parts: self.parts.clone(),
             events,
-            events_complete: known + 0.5 >= total,
+            few_kept: self
+                .threads
+                .iter()
+                .any(|thread| thread.rounded_up.is_some()),
+            events_complete: exact && known + 0.5 >= total,
             rows: rows.cloned(),
             unplaced: unplaced.min(missed.unwrap_or(0)),
             peaks,

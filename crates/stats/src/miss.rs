@@ -131,6 +131,8 @@ pub struct MissEvidence<'a> {
     pub events: Vec<MissEvent>,
     /// Whether these are all.
     pub events_complete: bool,
+    /// Whether only a few of the highest latencies were kept of each CPU: too few to say how they come.
+    pub few_kept: bool,
     /// The misses by rows of time, where they were counted for this limit.
     pub rows: Option<MissRows>,
     /// Of the skipped periods those that belong to no wake-up, and of which only their number was kept.
@@ -321,11 +323,21 @@ impl MissEvidence<'_> {
         };
         let mut burst_weight = dispersion.max(bursts.largest);
         if bursts.count < ENOUGH_BURSTS {
-            let weight = theta.map_or(1.0, |index| 1.0 / index.theta_lower);
+            let weight = theta.map_or_else(|| self.per_row(), |index| 1.0 / index.theta_lower);
             dispersion = dispersion.max(weight);
             burst_weight = burst_weight.max(weight).max(self.unseen_weight());
         }
         (bursts, dispersion, burst_weight)
+    }
+
+    /// How many cycles may be of one stall, where too few of many latencies are kept to say how they come: all of
+    /// a row of time.
+    fn per_row(&self) -> f64 {
+        let rows = self.rows.as_ref().map_or(0, |rows| rows.misses.len());
+        match rows {
+            1.. if self.few_kept => (self.cycles as f64 / rows as f64).max(1.0),
+            _ => 1.0,
+        }
     }
 
     fn episodes(&self, stalls: &[Stall], confidence: f64) -> Option<Episodes> {

@@ -18,8 +18,11 @@ pub struct Skip {
     pub most_ns: u64,
     /// How late the last was, in ns: the least of them.
     pub least_ns: u64,
-    /// From one to the next, in ns.
+    /// From one to the next, in ns; of several that were joined the shortest.
     pub period_ns: u64,
+    /// The longest of them, where they differ; else 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub longest_period_ns: u64,
     /// Whether several were joined for want of room: then how late those between were isn't known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub joined: bool,
@@ -32,6 +35,10 @@ impl Skip {
     pub fn later(&self, limit_ns: u64) -> (u64, u64) {
         if limit_ns <= self.period_ns || self.least_ns > limit_ns {
             return (self.count, self.count);
+        }
+        // Those with a period that is not shorter than the limit.
+        if limit_ns <= self.longest_period_ns {
+            return (0, self.count);
         }
         if self.most_ns <= limit_ns {
             return (0, 0);
@@ -50,14 +57,28 @@ impl Skip {
         (later, later)
     }
 
+    fn longest_ns(&self) -> u64 {
+        self.longest_period_ns.max(self.period_ns)
+    }
+
     fn join(&mut self, other: &Skip) {
         self.at_ns = self.at_ns.min(other.at_ns);
         self.count = self.count.saturating_add(other.count);
         self.most_ns = self.most_ns.max(other.most_ns);
         self.least_ns = self.least_ns.min(other.least_ns);
+        let longest_ns = self.longest_ns().max(other.longest_ns());
         self.period_ns = self.period_ns.min(other.period_ns);
+        self.longest_period_ns = match longest_ns > self.period_ns {
+            true => longest_ns,
+            false => 0,
+        };
         self.joined = true;
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(ns: &u64) -> bool {
+    *ns == 0
 }
 
 /// All periods that were skipped, in order of time. Where there is no more room, neighbours are
@@ -161,6 +182,7 @@ mod tests {
             most_ns,
             least_ns: most_ns - (count - 1) * 10,
             period_ns: 10,
+            longest_period_ns: 0,
             joined: false,
         }
     }
@@ -173,6 +195,27 @@ mod tests {
                 let late = |k: &u64| limit <= 10 || most - k * 10 > limit;
                 let by_hand = (0..count).filter(late).count() as u64;
                 assert_eq!(run.later(limit), (by_hand, by_hand), "{run:?} {limit}");
+            }
+        }
+    }
+
+    /// A period of 20 that was 12 late and one of 5 that was 8 late: the first alone misses 15.
+    #[test]
+    fn skips_of_two_periods_are_joined_with_valid_bounds() {
+        let of = |period_ns, most_ns| Skip {
+            period_ns,
+            ..skip(0, 1, most_ns)
+        };
+        for (a, b) in [(of(20, 12), of(5, 8)), (of(5, 8), of(20, 12))] {
+            let mut joined = a;
+            joined.join(&b);
+            for limit in 0..30 {
+                let truth = a.later(limit).0 + b.later(limit).0;
+                let (low, high) = joined.later(limit);
+                assert!(
+                    (low..=high).contains(&truth),
+                    "{limit}: {low} {truth} {high}"
+                );
             }
         }
     }

@@ -47,10 +47,15 @@ pub fn judge_tasks(
         result: judge_task(task, confidence, strict),
     });
     let results: Vec<TaskResult> = results.collect();
-    let invalid: Vec<InvalidEvidence> = tasks
-        .iter()
-        .flat_map(|task| invalid_evidence(&task.jobs))
-        .collect();
+    let invalid = tasks.iter().map(|task| invalid_evidence(&task.jobs));
+    let mut invalid: Vec<InvalidEvidence> = invalid.flatten().collect();
+    // A task without a job leaves its own verdict open, and no other's.
+    let is_empty = |it: &InvalidEvidence| *it == InvalidEvidence::NoWakeUp;
+    let empty = invalid.iter().filter(|it| is_empty(it)).count();
+    invalid.retain(|it| !is_empty(it));
+    if empty == tasks.len() {
+        invalid.push(InvalidEvidence::NoWakeUp);
+    }
     let lengths = lengths.iter().map(LengthResult::of).collect();
     decided(Vec::new(), lengths, results, confidence).unless(invalid)
 }

@@ -342,7 +342,7 @@ pub(crate) fn judge_one(
         Outcome::Inconclusive
     };
     let too_short = match outcome {
-        Outcome::Pass => without_bursts(&bound, allowed).or(too_short(&bound, limit_ns)),
+        Outcome::Pass => too_short(&bound, limit_ns, allowed),
         _ => None,
     };
     let outcome = too_short.map_or(outcome, |_| Outcome::Inconclusive);
@@ -382,7 +382,7 @@ fn episodes_outcome(
     };
     let hours = bound.hours();
     if episodes.upper / hours <= per_hour {
-        return match too_short(bound, bound.limit_ns) {
+        return match too_short(bound, bound.limit_ns, 0.0) {
             None => (Outcome::Pass, Ok(None)),
             some => (Outcome::Inconclusive, Ok(some)),
         };
@@ -399,24 +399,21 @@ fn episodes_outcome(
     (Outcome::Inconclusive, time.map(Some))
 }
 
-/// How much longer a run without a miss has to be to say anything.
-fn too_short(bound: &MissBound, limit_ns: u64) -> Option<TimeNeeded> {
-    let of_cycles = (bound.upper > MOST_UNKNOWN && bound.cycles < ENOUGH_CYCLES)
-        .then(|| (bound.duration_ns / bound.cycles.max(1)).saturating_mul(ENOUGH_CYCLES));
-    let without_miss_ns = shorter_than(limit_ns, bound.duration_ns).max(of_cycles)?;
-    Some(TimeNeeded {
-        without_miss_ns,
-        likely_ns: without_miss_ns,
-    })
-}
-
-/// How much longer a run has to be to show whether its misses come in bursts, where a share of them is allowed.
-fn without_bursts(bound: &MissBound, allowed: f64) -> Option<TimeNeeded> {
+/// How long a run has to be to say anything: longer than the limit, with a few cycles, and where a share of
+/// misses is allowed with as many as show whether they come in bursts.
+fn too_short(bound: &MissBound, limit_ns: u64, allowed: f64) -> Option<TimeNeeded> {
     let enough = 2 * MIN_EXCEEDANCES as u64;
     let is_share = allowed > 0.0 && allowed < MOST_UNKNOWN;
-    let is_unknown = bound.extremal_index.is_none() && bound.cycles < enough && is_share;
-    let without_miss_ns = (bound.duration_ns / bound.cycles.max(1)).saturating_mul(enough);
-    is_unknown.then_some(TimeNeeded {
+    let cycles = [
+        (bound.upper > MOST_UNKNOWN, ENOUGH_CYCLES),
+        (is_share && bound.extremal_index.is_none(), enough),
+    ];
+    let lacking = cycles.iter().filter(|it| it.0 && bound.cycles < it.1);
+    let spacing_ns = bound.duration_ns / bound.cycles.max(1);
+    let of_cycles = lacking.map(|it| spacing_ns.saturating_mul(it.1));
+    let of_limit = shorter_than(limit_ns, bound.duration_ns);
+    let without_miss_ns = of_cycles.chain(of_limit).max()?;
+    Some(TimeNeeded {
         without_miss_ns,
         likely_ns: without_miss_ns,
     })

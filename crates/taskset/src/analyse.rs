@@ -1,6 +1,7 @@
 //! Bounds on the response times of a set, and why there are none.
 
 use punctual_record::document::Printed;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use punctual_record::taskset::analysis::{
@@ -36,12 +37,14 @@ pub struct Machine {
 #[must_use]
 pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
     let cpus = machine.limits.cpus.max(1);
+    let asked = set;
+    let set = &*placed(set, cpus);
     let (converted, analysed, of_all) = on(set, machine);
     let all_bounded =
         (0..set.tasks.len()).all(|task| is_other(set.tasks[task].policy) || of_all[task].is_ok());
     let any = set.tasks.iter().any(|task| !is_other(task.policy));
     let computable = any && all_bounded && converted.global.is_empty();
-    let answers = answers(set, &machine.limits);
+    let answers = answers(asked, &machine.limits);
     let least = uninterrupted(machine).map(|machine| on(set, &machine).2);
     let worst = counts_worst(set, cpus, &converted, &of_all, least.as_ref());
     let tasks: Vec<TaskAnalysis> = set
@@ -55,7 +58,7 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
             TaskAnalysis {
                 name: task.name.clone(),
                 policy: task.policy,
-                cpus: task.cpus.clone(),
+                cpus: asked.tasks[index].cpus.clone(),
                 period_ns: converted.set.tasks[index].period_ns,
                 deadline_ns: task.deadline_ns,
                 execution_ns: converted.execution_ns[index],
@@ -91,6 +94,20 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
         chains,
         largest_factor_ppm: factor.flatten(),
     }
+}
+
+/// The set where each task has its CPU: of one that has only one.
+fn placed(set: &TaskSet, cpus: u32) -> Cow<'_, TaskSet> {
+    if cpus > 1 || set.tasks.iter().all(|task| !task.cpus.is_empty()) {
+        return Cow::Borrowed(set);
+    }
+    let mut placed = set.clone();
+    for task in &mut placed.tasks {
+        if task.cpus.is_empty() {
+            task.cpus = vec![0];
+        }
+    }
+    Cow::Owned(placed)
 }
 
 /// A set on a machine as the analysis takes it, the analysis, and what it says of each task.

@@ -34,6 +34,13 @@ pub(crate) fn counts_worst(
         if let Err(NoBound::Demand { .. }) = outcome {
             return !is_demand_certain(set, cpus, converted, own);
         }
+        // A reservation's bound is its deadline, and its job may end at any time before: only what it executes
+        // alone shows that it is late.
+        let reserved = matches!(own.policy, TaskPolicy::Deadline { .. });
+        if reserved && outcome.is_ok() {
+            let is_longer = |it: u64| it > own.deadline_ns;
+            return work::varies(own) || !converted.execution_ns[at].is_some_and(is_longer);
+        }
         let [cpu] = own.cpus[..] else { return false };
         let here = || {
             let tasks = set.tasks.iter().enumerate();
@@ -43,8 +50,16 @@ pub(crate) fn counts_worst(
         match outcome {
             Ok(bound) => {
                 let may_vary = |(index, task): (usize, &Task)| {
-                    let reserved = matches!(task.policy, TaskPolicy::Deadline { .. });
-                    let unused = reserved && all[index].is_err();
+                    // Of one whose jobs may come closer than its period, the runtime is counted, which they
+                    // may not need.
+                    let unused = match task.policy {
+                        TaskPolicy::Deadline { period_ns, .. } => {
+                            let of = &converted.set.tasks[index];
+                            let bunched = of.period_ns.saturating_sub(of.jitter_ns) < period_ns;
+                            bunched || all[index].is_err()
+                        }
+                        _ => false,
+                    };
                     let same = !std::ptr::eq(task, own) && rank(&task.policy) == rank(&own.policy);
                     let released = matches!(task.wake, Wake::After { .. });
                     is_above(task) && (work::varies(task) || released || same || unused)
@@ -65,11 +80,9 @@ pub(crate) fn counts_worst(
                 let Some(least) = least else { return true };
                 let counted = here().filter(|(_, task)| is_above(task));
                 let counted = counted.map(|(at, _)| &converted.set.tasks[at]);
-                let reserved = matches!(own.policy, TaskPolicy::Deadline { .. });
                 here().any(may_vary)
                     || bound.parts.iter().any(waits)
                     || come_apart(counted, least.at_offsets)
-                    || reserved && own.jitter_ns > 0
             }
             Err(NoBound::Overload) => {
                 let shares = here().map(|(index, task)| {

@@ -23,6 +23,7 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
     let (mut found, mut moved, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     let mut outcome = bad(present::<Item>([]));
     let mut interrupts = 0;
+    let mut can_leave = true;
     for irq in root.numbered("/proc/irq", "") {
         let folder = format!("/proc/irq/{irq}");
         let is_action = |name: &String| root.names(&format!("{folder}/{name}")).is_ok();
@@ -39,7 +40,7 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
         } else {
             &affinity
         };
-        // One that was given up meanwhile is none.
+        // One that was given up meanwhile does not count.
         if !root.exists(path) && !root.exists(&folder) {
             continue;
         }
@@ -71,6 +72,10 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
             continue;
         }
         found.push(interrupt);
+        if managed {
+            let mask = look.optional_unshown(&affinity)?.unwrap_or_default();
+            can_leave &= !shared(&housekeeping, &list(&affinity, &mask)?).is_empty();
+        }
         if !managed && !housekeeping.is_empty() {
             outcome = outcome.write(&affinity, cpu_list(&housekeeping));
         }
@@ -100,8 +105,10 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
     outcome.state = FindingState::Bad {
         fault: present(found),
     };
-    // With every CPU in the list the kernel keeps its boot CPU.
-    if managed && !housekeeping.is_empty() {
+    // Documentation/admin-guide/kernel-parameters.txt, `managed_irq`: it takes effect only where the
+    // mask of a queue has a housekeeping CPU, too. With every CPU in the list the kernel keeps its boot
+    // CPU.
+    if managed && !housekeeping.is_empty() && can_leave && !look.keeps_managed_irqs()? {
         outcome = outcome.boot(format!("isolcpus=managed_irq,domain,{}", cpu_list(cpus)));
     }
     if outcome.fixes.is_empty() {
@@ -181,7 +188,7 @@ pub(super) fn irqbalance(look: &mut Look<'_>) -> Looked {
         }
     };
     if !cpus.is_empty() && lacking(&cpus, &banned).is_empty() {
-        // An empty list is none up to irqbalance 1.9.5; those of 2026 ban no CPU then ("Notes: Empty
+        // An empty list counts as absent up to irqbalance 1.9.5; those of 2026 ban no CPU then ("Notes: Empty
         // value" in irqbalance(1)).
         return match cpu_list {
             Some((_, value)) if value.is_empty() && !has_mask => {

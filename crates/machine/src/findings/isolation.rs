@@ -5,6 +5,7 @@ use punctual_record::finding::{
 };
 use punctual_record::{cpu_list, cpu_mask};
 
+use super::kernel::possible;
 pub(super) use crate::isolated::list;
 use crate::isolated::{BY_GROUPS, BY_KERNEL, in_partition};
 use crate::look::{
@@ -168,15 +169,21 @@ fn offloaded(look: &mut Look<'_>, with_thread: Vec<usize>) -> Result<Vec<usize>,
     // The kernel offloads those without a tick by itself.
     let mut named = tickless(look)?;
     match given {
-        Some("all") => return Ok(with_thread),
+        Some(value) if value.eq_ignore_ascii_case("all") => return Ok(with_thread),
         // The threads are there without being requested: CONFIG_RCU_NOCB_CPU_DEFAULT_ALL=y.
         None if named.is_empty() => return Ok(with_thread),
         None => {}
         // Without a list the threads are made for later: no CPU is offloaded.
-        Some(value) => named.extend(Look::parsed(
-            "/proc/cmdline",
-            CpuParameter::parse("rcu_nocbs", value).cpus,
-        )?),
+        Some(value) => {
+            let possible = possible(look)?;
+            let parameter = CpuParameter::parse("rcu_nocbs", value);
+            let parameter = parameter.on(&possible, look.machine.version);
+            // `rcu_nocb_setup` in kernel/rcu/tree_nocb.h: "bad CPU range, all CPUs set".
+            if parameter.is_refused && look.version()? >= Version(5, 4) {
+                return Ok(with_thread);
+            }
+            named.extend(Look::parsed("/proc/cmdline", parameter.cpus)?);
+        }
     }
     Ok(shared(&with_thread, &named))
 }
@@ -293,7 +300,20 @@ pub(super) fn bound_kworkers(look: &mut Look<'_>) -> Looked {
 
 pub(super) fn vmstat_interval(look: &mut Look<'_>) -> Looked {
     let path = "/proc/sys/vm/stat_interval";
-    if look.number(path)? < 10 {
+    let interval = look.number(path)?;
+    // `vmstat_shepherd` in mm/vmstat.c leaves alone what `cpu_is_isolated`.
+    let leaves_isolated = look.version().is_ok_and(|it| it >= Version(6, 5));
+    if interval < 10
+        && leaves_isolated
+        && let Ok(cpus) = look.real_time_cpus()
+    {
+        let isolated = list(BY_KERNEL, &look.required(BY_KERNEL)?)?;
+        let without_tick = tickless(look)?;
+        if lacking(&lacking(cpus, &isolated), &without_tick).is_empty() {
+            return ok();
+        }
+    }
+    if interval < 10 {
         bad(Fault::Below(10)).write(path, 10).end()
     } else {
         ok()
@@ -385,8 +405,13 @@ pub(super) fn kthread_cpus(look: &mut Look<'_>) -> Looked {
         true => tickless(look)?,
         false => Vec::new(),
     };
-    // Isolated from balancing. Some kernels list the CPUs of a partition there, too, and still put
-    // threads on them.
+    // `kthread_fetch_affinity` in kernel/kthread.c: from Linux 7.0 on it keeps off those of isolated
+    // partitions.
+    if look.version()? >= Version(7, 0) {
+        let by_group = look.optional(BY_GROUPS)?.unwrap_or_default();
+        free.extend(list(BY_GROUPS, &by_group)?);
+    }
+    // Isolated from balancing, which puts no new thread there.
     for (name, value) in look.values(&["isolcpus"])? {
         let requested = CpuParameter::parse(name, value);
         if requested.files.contains(&"isolated") {

@@ -337,18 +337,25 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
     let names = ["isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity"];
     let given = look.values(&names)?;
     let texts: Vec<String> = given.iter().map(|(_, text)| (*text).to_owned()).collect();
-    let parse = |(name, value): (&'static str, &str)| (name, CpuParameter::parse(name, value));
+    let possible = match given.is_empty() {
+        true => Vec::new(),
+        false => possible(look)?,
+    };
+    let version = look.machine.version;
+    let parse = |(name, value): (&'static str, &str)| {
+        let parameter = CpuParameter::parse(name, value);
+        (name, parameter.on(&possible, version))
+    };
     let given: Vec<(&str, CpuParameter)> = given.into_iter().map(parse).collect();
     // Threads show the CPUs of `rcu_nocbs=`: another finding.
     let requested = || given.iter().filter(|(name, _)| *name != "rcu_nocbs");
     let (mut contradicted, mut unread) = (Vec::new(), None);
     let is_tickless = |(_, it): &(&str, CpuParameter)| it.files.contains(&"nohz_full");
     let keeps_ticks = requested().any(is_tickless) && nohz_off(look)?.is_some();
-    let possible = match given.iter().any(|(_, it)| it.cpus.is_some()) {
-        true => possible(look)?,
-        false => Vec::new(),
-    };
     for (name, parameter) in requested() {
+        if parameter.is_refused {
+            contradicted.push((*name).into());
+        }
         let Some(cpus) = &parameter.cpus else {
             continue;
         };
@@ -374,7 +381,6 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
             contradicted.push((*name).into());
         }
     }
-    let version = look.machine.version;
     for (at, (name, parameter)) in given.iter().enumerate() {
         for (before, (earlier, other)) in given[..at].iter().enumerate() {
             // The last list of those that set no CPUs apart counts.
@@ -383,6 +389,10 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
                 continue;
             }
             let is_replaced = name == earlier && !matches!(*name, "isolcpus" | "nohz_full");
+            // One that is refused sets nothing.
+            if !is_replaced && (parameter.is_refused || other.is_refused) {
+                continue;
+            }
             if !is_replaced && !parameter.must_match(other, version) {
                 continue;
             }
@@ -420,7 +430,7 @@ pub(super) fn parameter_not_in_force(look: &mut Look<'_>) -> Looked {
         bad(present(different)).by_hand().end()
     } else if let Some(why) = unread {
         Err(why)
-    } else if requested().any(|(_, it)| it.cpus.is_none()) {
+    } else if requested().any(|(_, it)| it.cpus.is_none() && !it.is_refused) {
         Err(not_understood())
     } else if requested().any(|(_, it)| it.is_unshown()) {
         unknown(Unknown::NotShown("isolcpus=managed_irq".to_owned()))
@@ -439,7 +449,7 @@ fn not_understood() -> FindingState {
 }
 
 /// The CPUs that the machine can have.
-fn possible(look: &mut Look<'_>) -> Result<Vec<usize>, FindingState> {
+pub(super) fn possible(look: &mut Look<'_>) -> Result<Vec<usize>, FindingState> {
     let path = "/sys/devices/system/cpu/possible";
     match look.optional(path)? {
         Some(text) => list(path, &text),

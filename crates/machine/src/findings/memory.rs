@@ -215,7 +215,16 @@ pub(super) fn memory_limit(look: &mut Look<'_>) -> Looked {
     });
     let mut unlimited = None;
     let mut nearest: Option<Limit> = None;
-    for folder in groups.take(DEPTH) {
+    let folders: Vec<&str> = groups.take(DEPTH).collect();
+    // `memory.high` throttles and reclaims above it, before `memory.max`; version 1 has none.
+    let limits: &[&str] = match limit {
+        "memory.max" => &["memory.max", "memory.high"],
+        _ => &[limit],
+    };
+    for (folder, limit) in folders
+        .iter()
+        .flat_map(|it| limits.iter().map(move |limit| (*it, *limit)))
+    {
         // Only version 1 has this file: what a group uses then doesn't count for those above it.
         let hierarchy = format!("{folder}/memory.use_hierarchy");
         if folder != own && look.optional_unshown(&hierarchy)?.as_deref() == Some("0") {
@@ -253,7 +262,7 @@ pub(super) fn memory_limit(look: &mut Look<'_>) -> Looked {
     }
     let Some(limit) = nearest else {
         let Some((path, text)) = unlimited else {
-            let path = format!("{own}/{limit}");
+            let path = format!("{own}/{}", limits[0]);
             look.saw_none(path.clone());
             return without(path);
         };

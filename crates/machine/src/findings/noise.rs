@@ -39,7 +39,14 @@ pub(super) fn watchdogs(look: &mut Look<'_>) -> Looked {
     }
     look.optional("/proc/sys/kernel/watchdog_thresh")?;
     look.optional("/proc/sys/kernel/hung_task_timeout_secs")?;
-    if nmi_runs == Some(true) {
+    // The buddy detector has a timer, and no NMI.
+    let has_buddy = look.option("HARDLOCKUP_DETECTOR_BUDDY").unwrap_or(false);
+    if nmi_runs == Some(true) && has_buddy {
+        information_that(expected(&["0"]))
+            .write(nmi, 0)
+            .boot("nmi_watchdog=0")
+            .end()
+    } else if nmi_runs == Some(true) {
         bad(expected(&["0"]))
             .write(nmi, 0)
             .boot("nmi_watchdog=0")
@@ -233,6 +240,15 @@ pub(super) fn split_lock(look: &mut Look<'_>) -> Looked {
             return not_applicable(NotApplicable::NotRequested(slowing));
         }
         _ => {}
+    }
+    // `split_lock_init`: with it #DB is raised instead, and the file does nothing.
+    let is_limited = look
+        .parameter(name)?
+        .is_some_and(|value| value.starts_with("ratelimit"));
+    if is_limited {
+        return bad(present(["split_lock_detect=ratelimit"]))
+            .boot("split_lock_detect=off")
+            .end();
     }
     if !mitigates {
         ok()

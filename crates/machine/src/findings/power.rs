@@ -266,25 +266,35 @@ pub(super) fn smi(look: &mut Look<'_>) -> Looked {
 
 pub(super) fn efi_runtime(look: &mut Look<'_>) -> Looked {
     look.directory("/sys/firmware/efi")?;
-    let value = look.parameter("efi")?.unwrap_or_default();
-    let has = |name: &str| value.split(',').any(|word| word == name);
-    if has("noruntime") {
-        return ok();
+    // `parse_efi_cmdline` in drivers/firmware/efi/efi.c: each counts, and in one the word `runtime` is
+    // looked for last.
+    let mut runs = None;
+    for (name, value) in look.values(&["efi", "noefi"])? {
+        let has = |name: &str| value.split(',').any(|word| word == name);
+        match name {
+            "noefi" => runs = Some(false),
+            _ if has("runtime") => runs = Some(true),
+            _ if has("noruntime") => runs = Some(false),
+            _ => {}
+        }
     }
-    if has("runtime") {
-        return bad(present(["efi=runtime"])).boot("efi=noruntime").end();
-    }
-    // A PREEMPT_RT kernel turns the services off unless it is told otherwise.
-    if look.is_real_time()? {
-        ok()
-    } else {
-        information().boot("efi=noruntime").end()
+    // The configuration of PREEMPT_RT turns the services off unless it is told otherwise.
+    match runs {
+        Some(false) => ok(),
+        Some(true) => bad(present(["efi=runtime"])).boot("efi=noruntime").end(),
+        None if look.option("EFI_DISABLE_RUNTIME")? => ok(),
+        None => information().boot("efi=noruntime").end(),
     }
 }
 
 pub(super) fn machine_check_polling(look: &mut Look<'_>) -> Looked {
     let pattern = "/sys/devices/system/machinecheck/machinecheck{}/check_interval";
     let values = look.per_online_cpu(pattern)?;
+    // `mce_start_timer` in arch/x86/kernel/cpu/mce/core.c: then it polls for none.
+    let ignores = "/sys/devices/system/machinecheck/machinecheck0/ignore_ce";
+    if look.optional(ignores)?.as_deref() == Some("1") {
+        return ok();
+    }
     each(pattern, &values, "0", |value| value == "0")
 }
 

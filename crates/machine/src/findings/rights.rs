@@ -1,12 +1,15 @@
 //! What a program may do: the one that runs `check`, unless another is named.
 
+use punctual_record::cpu_list;
 use punctual_record::finding::{Fault, FindingState, Item, ItemKind, Seen, Unknown};
 use punctual_record::proc_status::{Capabilities, value};
 
 use crate::look::{
     Look, Looked, bad, information, information_that, missing, ok, unknown, without,
 };
+use crate::mask::lacking;
 use crate::posix;
+use crate::survey::cgroup::cpuset_of;
 
 /// The soft and the hard limit of a line of /proc/PID/limits; no number without a limit.
 fn limit(look: &mut Look<'_>, name: &str) -> Result<(Option<u64>, Option<u64>), FindingState> {
@@ -131,9 +134,22 @@ pub(super) fn affinity(look: &mut Look<'_>) -> Looked {
         .copied()
         .collect();
     if lacks.is_empty() {
-        ok()
+        return ok();
+    }
+    // An affinity is no limit, a cpuset is: with `isolcpus=` every program inherits the other CPUs.
+    let groups = format!("{}/cgroup", look.machine.process);
+    look.unshown(&groups)?;
+    let beyond = match cpuset_of(look.machine.root, &groups) {
+        Some(cpuset) => {
+            look.saw(cpuset.file.as_str(), &cpu_list(&cpuset.cpus));
+            lacking(&lacks, &cpuset.cpus)
+        }
+        None => Vec::new(),
+    };
+    if beyond.is_empty() {
+        information_that(Fault::Lacks(lacks)).end()
     } else {
-        bad(Fault::Lacks(lacks)).by_hand().end()
+        bad(Fault::Lacks(beyond)).by_hand().end()
     }
 }
 

@@ -92,7 +92,13 @@ pub(super) fn rt_group_sched(look: &mut Look<'_>) -> Looked {
     for mount in ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"] {
         let path = format!("{mount}{}/cpu.rt_runtime_us", group.trim_end_matches('/'));
         if let Some(runtime) = look.optional(&path)? {
+            // `__sched_setscheduler` refuses only while there is a limit at all (`rt_bandwidth_enabled`).
+            let is_limited = look
+                .optional("/proc/sys/kernel/sched_rt_runtime_us")?
+                .as_deref()
+                != Some("-1");
             return match Look::parsed(&path, runtime.parse::<i64>().ok())? {
+                0 if !is_limited => information_that(Fault::Below(1)).end(),
                 0 => bad(Fault::Below(1))
                     .by_hand()
                     .boot("rt_group_sched=0")
@@ -164,9 +170,11 @@ pub(super) fn softirq_threads(look: &mut Look<'_>) -> Looked {
     }
     let found = ordinary.iter().map(|task| item(task));
     let outcome = information_that(present(found));
+    // Below the program, if there is room.
+    let priority = 2.min(look.machine.priority.saturating_sub(1)).max(1);
     ordinary
         .into_iter()
-        .fold(outcome, |it, task| to_fifo(it, task, 2))
+        .fold(outcome, |it, task| to_fifo(it, task, priority))
         .end()
 }
 

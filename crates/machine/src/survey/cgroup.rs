@@ -64,6 +64,11 @@ pub fn read(reader: &mut Reader<'_>) -> Cgroups {
     read_of(reader, "/proc/self/cgroup")
 }
 
+/// The cpuset of the thread that this file of `/proc` describes, where one is visible.
+pub(crate) fn cpuset_of(root: &Root, file: &str) -> Option<Cpuset> {
+    read_of(&mut Reader::new(root), file).cpuset
+}
+
 /// Reads the control groups of the thread that this file of `/proc` describes.
 pub(super) fn read_of(reader: &mut Reader<'_>, file: &str) -> Cgroups {
     let mut groups = Cgroups::default();

@@ -89,7 +89,7 @@ pub(super) fn write(path: &Path, value: &str) -> io::Result<()> {
     write_as(path, value, RIGHTS)
 }
 
-/// Replaces a file at once: after a crash it has its old or its new content. If there is none, the new one
+/// Replaces a file at once: after a crash it has its old or its new content. Without a file, the new one
 /// gets these rights.
 pub(super) fn write_as(path: &Path, value: &str, rights: u32) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;

@@ -34,6 +34,8 @@ const LATER: u64 = 3;
 const SETTLE_NS: u64 = 2_000_000_000;
 /// Lost messages that are remembered, to recognise a reply after the time-out.
 const REMEMBERED: usize = 1 << 12;
+/// How long after its time-out the reply to a lost message may yet come, and be dropped.
+const LATE_REPLY_NS: u64 = 10_000_000_000;
 /// A change of CLOCK_REALTIME below this is the cost of reading it.
 const STEP_NS: u64 = 100_000;
 
@@ -45,6 +47,14 @@ pub fn longest_timeout_ns(interval_ns: u64, burst: u32) -> u64 {
     let interval_ns = interval_ns.max(burst * LEAST_INTERVAL_NS);
     let room_ns = room.saturating_mul(interval_ns) / burst;
     room_ns.saturating_sub(UNJOINED_NS)
+}
+
+/// A message that was lost, whose reply may yet come.
+struct Lost {
+    sequence: u64,
+    requested_ns: u64,
+    /// Whether it is of the measurement, and not of its warm-up.
+    counts: bool,
 }
 
 /// What became of a message.
@@ -116,8 +126,8 @@ pub struct Joiner {
     early: VecDeque<Received>,
     counts: PathCounts,
     highest: u64,
-    /// Numbers of messages that were lost, in their order, and whether they count.
-    lost: VecDeque<(u64, bool)>,
+    /// Messages that were lost, in their order.
+    lost: VecDeque<Lost>,
     counters: Option<TcpCounters>,
     real_offset_ns: Option<i64>,
     send_lateness: Histogram,
@@ -278,7 +288,15 @@ impl Joiner {
             true => step_ns,
             false => 0,
         };
-        self.drops.read(reading.dropped);
+        let newest_ns = self.pending.back().map_or(0, |it| it.exchange.requested_ns);
+        let timeout_ns = self.rules.timeout_ns.unwrap_or(0);
+        let from_ns = newest_ns.saturating_sub(timeout_ns.saturating_add(LATE_REPLY_NS));
+        let on_their_way = self
+            .lost
+            .iter()
+            .rev()
+            .take_while(|it| it.requested_ns >= from_ns);
+        self.drops.read(reading.dropped, on_their_way.count());
         self.counters = reading.tcp.or(self.counters);
         self.real_offset_ns = Some(reading.real_offset_ns);
         // The exchanges since the reading before share what was counted.
@@ -458,10 +476,17 @@ impl Joiner {
         self.counts.lost += counts;
         if unanswered {
             self.undecided = self.undecided.saturating_sub(1);
+        }
+        // To one that was not sent no reply comes.
+        if unanswered && !refused {
             if self.lost.len() >= REMEMBERED {
                 self.lost.pop_front();
             }
-            self.lost.push_back((pending.exchange.sequence, counts > 0));
+            self.lost.push_back(Lost {
+                sequence: pending.exchange.sequence,
+                requested_ns: pending.exchange.requested_ns,
+                counts: counts > 0,
+            });
         }
     }
 

@@ -53,6 +53,7 @@ mod tests {
                 most_ns: 3_000_000,
                 least_ns: 1_000_000,
                 period_ns: 1_000_000,
+                longest_period_ns: 0,
                 joined: false,
             }));
         }

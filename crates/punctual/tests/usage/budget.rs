@@ -16,7 +16,7 @@ const ROBOT: &str = r#"deadline = "5ms"
 miss = 0.01
 [[hop]]
 name = "sensor"
-run = "hist.txt"
+points = [["5us", 0.999], ["900us", 1.0]]
 [[hop]]
 name = "bus"
 constant = "250us"
@@ -28,10 +28,9 @@ points = [["50us", 0.5], ["80us", 0.99], ["200us", 1.0]]
 #[test]
 fn a_budget_is_judged_and_says_what_each_hop_gets() {
     let place = Place::new();
-    histogram(&place);
     fs::write(place.path().join("robot.toml"), ROBOT).unwrap();
     let said = place.run(&["budget", "robot.toml"]).expect(0).stdout;
-    for words in ["PASS: 3 hops", "5 ms", "sensor", "20,000", "any dependence"] {
+    for words in ["PASS: 3 hops", "5 ms", "sensor", "any dependence"] {
         assert!(said.contains(words), "{words}: {said}");
     }
     let json = place
@@ -42,12 +41,12 @@ fn a_budget_is_judged_and_says_what_each_hop_gets() {
     assert_eq!(json["outcome"], "PASS");
     assert_eq!(json["hops"][1]["origin"]["kind"], "constant");
     assert!(json["sentence"].as_str().unwrap().starts_with("PASS: "));
-    // 20 of 20,000 are at 900 us: 1e-4 is not kept where the rest leaves less.
+    // Of one in a thousand it is only known that it is longer than 5 us.
     let all = [
         (&["--deadline", "1ms"][..], 0),
-        (&["--deadline", "900us", "--miss", "1e-4"], 2),
+        (&["--deadline", "900us", "--miss", "1e-4"], 3),
         (&["--deadline", "300us"], 2),
-        (&["--deadline", "5ms", "--miss", "1e-6"], 3),
+        (&["--deadline", "5ms", "--miss", "1e-6"], 0),
     ];
     for (flags, code) in all {
         let ended = place.run(&[&["budget", "robot.toml"], flags].concat());
@@ -169,9 +168,9 @@ fn what_is_no_budget_is_refused_with_file_and_line() {
             "within is the part",
         ),
         (
-            hop("run = \"hist.txt\"\ncpu = 77"),
+            hop("run = \"hist.txt\""),
             64,
-            "no thread on CPU 77",
+            "its run is of another tool (cyclictest)",
         ),
         (hop("run = \"gone\""), 1, "gone"),
         (hop("budget = \"gone.toml\""), 1, "gone.toml"),

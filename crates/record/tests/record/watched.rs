@@ -442,6 +442,7 @@ fn skipped_periods_of_a_watch_are_counted_anew_for_another_deadline() {
         most_ns: 2_200_000,
         least_ns: 200_000,
         period_ns: 1_000_000,
+        longest_period_ns: 0,
         joined: false,
     }];
     for (deadline_ns, wanted) in [(10_000_000, 0), (1_500_000, 1), (1_000_000, 3)] {

@@ -4,7 +4,7 @@ use punctual_record::Field;
 use punctual_stats::compare::{Members, Untested, members};
 use serde::Serialize;
 
-use super::CompareError;
+use super::{CompareError, MOST_SKIPPED, skipped};
 use crate::figures::Figures;
 use punctual_record::Run;
 
@@ -60,16 +60,21 @@ pub fn compare_cpus(run: &Run, confidence: Option<f64>) -> Result<Cpus, CompareE
         })
         .collect();
     let confidence = confidence.unwrap_or(run.request.confidence);
+    let shares = || run.threads.iter().map(|it| skipped(std::iter::once(it)));
+    let most = shares().fold(0.0, f64::max);
+    let least = shares().fold(1.0, f64::min);
+    let untested = |why| Members {
+        members: Vec::new(),
+        basis: None,
+        untested: Some(why),
+        confidence,
+    };
     let statistics = match &run.blocks {
+        _ if most - least > MOST_SKIPPED => untested(Untested::Skipped),
         Some(blocks) if !blocks.threads.is_empty() => {
             members(&blocks.threads, blocks.width_ns, confidence)
         }
-        _ => Members {
-            members: Vec::new(),
-            basis: None,
-            untested: Some(Untested::NoBlocks),
-            confidence,
-        },
+        _ => untested(Untested::NoBlocks),
     };
     Ok(Cpus {
         started: run.started.clone(),

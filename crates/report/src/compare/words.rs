@@ -222,6 +222,10 @@ pub fn cpus_headline(cpus: &Cpus) -> String {
         (Some(Untested::TooShort), ..) => {
             "Not tested: the run is too short, it takes eight stretches of time.".to_owned()
         }
+        (Some(Untested::Skipped), ..) => {
+            "Not tested: some skipped more of their periods than others, and these have no latency."
+                .to_owned()
+        }
         (Some(_), ..) => "Not tested: too few samples in each stretch of time.".to_owned(),
         (None, [], []) => "No difference between the CPUs of this run seen. That does not \
                            show that there is none."

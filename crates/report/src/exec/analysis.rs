@@ -387,7 +387,7 @@ fn parts(of: &SetAnalysis, task: &TaskAnalysis) -> Option<String> {
 fn margin(of: &SetAnalysis) -> Option<String> {
     let factor = of.largest_factor_ppm? as f64 / 1e6;
     Some(match factor {
-        0.0 => "no factor of the execution times meets all deadlines".to_owned(),
+        0.0 => "no factor of the execution times is shown to meet all deadlines".to_owned(),
         _ if factor >= 1_000.0 => "all jobs may take 1000 times as long, or longer".to_owned(),
         _ if factor >= 1.0 => {
             let has_spare = of
@@ -400,6 +400,8 @@ fn margin(of: &SetAnalysis) -> Option<String> {
             };
             format!("all jobs may take {factor:.3} times as long; {spare}")
         }
-        _ => format!("all jobs would have to take only {factor:.3} of their time"),
+        _ => format!(
+            "deadlines are shown to be met where all jobs take only {factor:.3} of their time"
+        ),
     })
 }

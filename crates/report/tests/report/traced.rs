@@ -1,4 +1,4 @@
-//! Traces for Perfetto and pictures of bills, held against what their readers ask of them.
+//! Traces for Perfetto and pictures of bills, compared with what their readers ask of them.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

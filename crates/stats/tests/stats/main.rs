@@ -20,6 +20,7 @@ mod lengths;
 mod matrix;
 mod misses;
 mod peaks;
+mod skipped;
 mod speed;
 mod support;
 mod tail;

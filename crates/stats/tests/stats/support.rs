@@ -145,6 +145,7 @@ impl Run {
             late: self.late,
             missed: self.missed,
             unseen: 0,
+            few_kept: false,
             events_complete: known >= (self.late + self.missed) as f64,
             events,
             rows: Some(MissRows {

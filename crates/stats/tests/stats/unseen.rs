@@ -58,6 +58,7 @@ impl Machine {
             most_ns: skipped * PERIOD,
             least_ns: PERIOD,
             period_ns: PERIOD,
+            longest_period_ns: 0,
             joined: false,
         };
         let skips: Skips = [skip].into_iter().collect();

@@ -23,6 +23,15 @@ pub fn analysed(text: &str) -> SetAnalysis {
     with(text, SetOverheads::default())
 }
 
+pub fn on_one_cpu(text: &str) -> SetAnalysis {
+    let read = read(text, "file", Format::Toml).expect("a set");
+    let machine = Machine {
+        limits: Limits::usual(1, false),
+        overheads: SetOverheads::default(),
+    };
+    analyse(&read.set, &machine)
+}
+
 /// A task of CPU 0: name, priority, period in us, and more lines.
 pub fn task(name: &str, priority: u8, period_us: u64, more: &str) -> String {
     format!(

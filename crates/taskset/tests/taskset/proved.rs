@@ -2,7 +2,7 @@
 
 use punctual_record::taskset::analysis::{AnalysisOutcome, ChainLatency, Response, SetOverheads};
 
-use crate::analysis::{analysed, run, task, with};
+use crate::analysis::{analysed, on_one_cpu, run, task, with};
 
 /// What is reserved, kept for ordinary tasks or done at other offsets need not come: too long a bound with that shows
 /// nothing; what jobs execute does.
@@ -182,4 +182,50 @@ fn releases_that_come_late_need_not_come_together() {
     assert_eq!(three(""), AnalysisOutcome::Unbounded);
     // Now they do.
     assert_eq!(three("offset = \"500us\"\n"), AnalysisOutcome::NotMet);
+}
+
+/// The job of a reservation may end at any time before the reservation's deadline.
+#[test]
+fn a_reservations_bound_proves_a_miss_only_of_what_is_executed() {
+    let one = |cpu: &str, work: &str, more: &str| {
+        let text = format!(
+            "[[task]]\nname = \"ctl\"\n{cpu}runtime = \"7ms\"\ndl-deadline = \"10ms\"\n\
+             dl-period = \"10ms\"\nperiod = \"10ms\"\ndeadline = \"5ms\"\nwork = \"{work}\"\n{more}"
+        );
+        analysed(&text).outcome
+    };
+    for cpu in ["cpu = 0\n", ""] {
+        assert_eq!(one(cpu, "1ms", ""), AnalysisOutcome::Unbounded);
+        assert_eq!(
+            one(cpu, "1ms", "jitter = \"100us\"\n"),
+            AnalysisOutcome::Unbounded
+        );
+        assert_eq!(one(cpu, "6ms", ""), AnalysisOutcome::NotMet);
+    }
+    // Its jobs may come together: the whole runtime is counted, of which they need a part.
+    let below = "[[task]]\nname = \"d\"\ncpu = 0\nruntime = \"5ms\"\ndl-deadline = \"10ms\"\n\
+                 dl-period = \"10ms\"\nperiod = \"10ms\"\ndeadline = \"20ms\"\njitter = \"100us\"\n\
+                 work = \"1ms\"\n"
+        .to_owned()
+        + &task("f", 50, 10_000, "deadline = \"7ms\"\nwork = \"3ms\"");
+    assert_eq!(analysed(&below).outcome, AnalysisOutcome::Unbounded);
+}
+
+/// On one CPU a task has no other, whether that is written or not.
+#[test]
+fn a_machine_with_one_cpu_has_it_for_each_task() {
+    let set = |cpu: &str| {
+        let a = format!(
+            "[[task]]\nname = \"a\"\npriority = 80\n{cpu}period = \"3ms\"\nwork = \"1ms\"\n"
+        );
+        let b = format!(
+            "[[task]]\nname = \"b\"\npriority = 70\n{cpu}period = \"12ms\"\ndeadline = \"4700us\"\n\
+             work = [{{ run = \"500us\" }}, {{ sleep = \"2ms\" }}, {{ run = \"500us\" }}]\n"
+        );
+        on_one_cpu(&(a + &b))
+    };
+    let [bound, free] = ["cpu = 0\n", ""].map(set);
+    assert_eq!(bound.outcome, AnalysisOutcome::Unbounded);
+    assert_eq!((free.outcome, &free.loads), (bound.outcome, &bound.loads));
+    assert!(free.tasks[0].cpus.is_empty());
 }

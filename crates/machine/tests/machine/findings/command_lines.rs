@@ -291,6 +291,8 @@ fn line(dice: &mut Dice) -> String {
         "-3",
         "x",
         "2-3,domain",
+        "0-3:2",
+        "2-9",
         "18446744073709551618",
     ];
     let mut words = Vec::new();

@@ -424,7 +424,7 @@ fn a_governor_that_the_kernel_lacks_is_not_proposed() {
 
 /// A mask holds no CPU that the machine can't have: `housekeeping_setup` compares what is left.
 #[test]
-fn lists_that_differ_in_cpus_that_can_not_be_are_the_same() {
+fn a_list_above_the_last_cpu_is_refused_or_unknown() {
     let tree = Tree::base();
     tree.write(&format!("{CPU}/possible"), "0-3\n");
     tree.write(&format!("{CPU}/isolated"), "2-3\n");
@@ -434,24 +434,27 @@ fn lists_that_differ_in_cpus_that_can_not_be_are_the_same() {
         let fault = Fault::Present(vec![Item::Repeated { parameter }]);
         FindingState::Bad { fault }
     };
-    for (line, expected) in [
-        ("isolcpus=2-3 isolcpus=2-63", FindingState::Ok),
+    let refused = |parameter: &str| FindingState::Bad {
+        fault: Fault::Present(vec![parameter.into()]),
+    };
+    let not_understood = FindingState::Unknown {
+        why: Unknown::NotUnderstood("/proc/cmdline".to_owned()),
+    };
+    for (release, line, expected) in [
+        ("6.8.0", "isolcpus=2-3 isolcpus=2-3", FindingState::Ok),
+        ("6.8.0", "isolcpus=2-3 isolcpus=2-63", refused("isolcpus")),
         (
-            "isolcpus=2-3 irqaffinity=0-1 irqaffinity=0-1,8-15",
-            FindingState::Ok,
+            "6.1.0",
+            "isolcpus=2-3 isolcpus=2-63",
+            not_understood.clone(),
         ),
-        (
-            "isolcpus=2-3 rcu_nocbs=2-3 rcu_nocbs=2-63",
-            FindingState::Ok,
-        ),
-        ("isolcpus=2-3 isolcpus=3-63", repeated("isolcpus")),
-        (
-            "isolcpus=2-3 rcu_nocbs=2 rcu_nocbs=2-63",
-            repeated("rcu_nocbs"),
-        ),
+        ("6.8.0", "irqaffinity=0-1,8-15", refused("irqaffinity")),
+        ("6.1.0", "irqaffinity=0-1,8-15", not_understood),
+        ("6.8.0", "isolcpus=2-3 isolcpus=3", repeated("isolcpus")),
     ] {
+        tree.write("/proc/sys/kernel/osrelease", format!("{release}\n"));
         tree.write("/proc/cmdline", line);
         let state = tree.finding(FindingId::ParameterNotInForce).state;
-        assert_eq!(state, expected, "{line}");
+        assert_eq!(state, expected, "{release} {line}");
     }
 }

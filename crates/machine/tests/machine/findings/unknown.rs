@@ -248,12 +248,16 @@ fn cpus_of_isolated_partitions_are_for_real_time_work_by_default() {
 fn a_list_of_cpus_that_is_not_understood_makes_its_findings_unknown() {
     let tree = Tree::base();
     let not_understood = Unknown::NotUnderstood("/proc/cmdline".to_owned());
-    for word in ["isolcpus=1-N", "nohz_full=all", "irqaffinity=0-1:x"] {
+    for word in ["isolcpus=1-N", "nohz_full=all", "irqaffinity=0-N"] {
         tree.write("/proc/cmdline", word);
         assert_eq!(why(&tree, FindingId::ParameterNotInForce), not_understood);
     }
     tree.write("/proc/cmdline", "rcu_nocbs=1-N");
     assert_eq!(why(&tree, FindingId::RcuNocbs), not_understood);
+    // The kernel refuses this: it is not in force, whatever the mask is now.
+    tree.write("/proc/cmdline", "irqaffinity=0-1:x");
+    let finding = tree.finding(FindingId::ParameterNotInForce);
+    assert_eq!(finding.state.kind(), StateKind::Bad);
     // What is contradicted is bad all the same.
     tree.write("/proc/cmdline", "nohz_full=2-3 irqaffinity=0-N");
     let finding = tree.finding(FindingId::ParameterNotInForce);

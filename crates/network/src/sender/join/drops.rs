@@ -7,6 +7,10 @@ pub(super) struct Drops {
     counted: u32,
     /// Of no message it is known yet that its reply was among these.
     left: u32,
+    /// Of the messages that are lost and whose reply may yet come: those whose reply was among the drops.
+    settled: u32,
+    /// Replies to lost messages that were dropped, in all.
+    late: u64,
     /// Messages that were excused.
     excused: u64,
     /// Absent where the kernel does not say, or does not count it.
@@ -21,10 +25,16 @@ struct NoRoomCount {
 }
 
 impl Drops {
-    /// The socket dropped so many so far.
-    pub(super) fn read(&mut self, counted: u32) {
+    /// The socket dropped so many so far; the replies to so many messages that are lost already may be among
+    /// them, and excuse none.
+    pub(super) fn read(&mut self, counted: u32, lost: usize) {
         let more = counted.wrapping_sub(self.counted);
-        self.left = self.left.saturating_add(more);
+        let lost = u32::try_from(lost).unwrap_or(u32::MAX);
+        self.settled = self.settled.min(lost);
+        let of_lost = more.min(lost - self.settled);
+        self.settled += of_lost;
+        self.late = self.late.saturating_add(u64::from(of_lost));
+        self.left = self.left.saturating_add(more - of_lost);
         self.counted = counted;
     }
 
@@ -40,13 +50,15 @@ impl Drops {
 
     /// As [`super::Joiner::has_unexplained_drops`].
     pub(super) fn are_unexplained(&self) -> bool {
-        let all = self.excused.saturating_add(u64::from(self.left));
+        let all = (self.excused + self.late).saturating_add(u64::from(self.left));
         self.left > 0 && self.room.is_some_and(|room| room.since < all)
     }
 
     /// Whether one of them excuses a message, which is then no excuse of another.
     pub(super) fn excuse(&mut self) -> bool {
-        let had_room = self.room.is_some_and(|room| room.since <= self.excused);
+        let had_room = self
+            .room
+            .is_some_and(|room| room.since <= self.excused + self.late);
         if self.left == 0 || had_room {
             return false;
         }

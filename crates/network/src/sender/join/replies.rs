@@ -90,9 +90,9 @@ impl Joiner {
 
     /// A reply of a message that was decided already.
     fn again(&mut self, sequence: u64) {
-        match self.lost.iter().position(|(lost, _)| *lost == sequence) {
+        match self.lost.iter().position(|lost| lost.sequence == sequence) {
             Some(at) => {
-                let counts = self.lost.remove(at).is_some_and(|(_, counts)| counts);
+                let counts = self.lost.remove(at).is_some_and(|lost| lost.counts);
                 self.counts.after_timeout += u64::from(counts);
             }
             None => self.counts.duplicates += 1,

@@ -125,6 +125,25 @@ fn a_reply_that_this_machine_dropped_is_not_lost_on_the_path() {
     assert_eq!((joiner.counts().dropped_here, joiner.counts().lost), (3, 4));
 }
 
+/// The responder stalls: three messages are lost by their time-out, and then the replies to two of them overflow
+/// the socket. The next that are lost were dropped by nobody here.
+#[test]
+fn the_dropped_reply_to_a_message_that_was_lost_before_excuses_no_other() {
+    let mut joiner = Joiner::new(rules(Some(100 * MS)));
+    (1..=3).for_each(|number| joiner.sent(&sent(number)));
+    joiner.settle(1_000 * MS, |_| {});
+    assert_eq!(joiner.counts().lost, 3);
+    (4..=6).for_each(|number| joiner.sent(&sent(number)));
+    joiner.read(&reading(6, 2));
+    joiner.settle(2_000 * MS, |_| {});
+    assert_eq!((joiner.counts().dropped_here, joiner.counts().lost), (0, 6));
+    // More than there are lost ones.
+    (7..=9).for_each(|number| joiner.sent(&sent(number)));
+    joiner.read(&reading(9, 8));
+    joiner.settle(3_000 * MS, |_| {});
+    assert_eq!((joiner.counts().dropped_here, joiner.counts().lost), (2, 7));
+}
+
 #[test]
 fn only_a_drop_for_want_of_room_excuses_a_message() {
     let mut joiner = Joiner::new(rules(Some(100 * MS)));

@@ -108,10 +108,10 @@ impl BudgetFile {
         above.pop();
         if let Some((hop, inner)) = hops.iter().find_map(|it| Some((it, contained(it, &hops)?))) {
             return Err(Failure::usage(format!(
-                "{shown}: hop {hop}: its times hold those of hop {inner}, a task of which is its own or releases \
-                 one of it: leave out hop {inner}, or name a chain of both",
+                "{shown}: hops {hop} and {other}: the times of one hold some of the other's, for they share a task, \
+                 or one releases the other: leave one out, or name a chain of both",
                 hop = one_line(&hop.name),
-                inner = one_line(&inner.name)
+                other = one_line(&inner.name)
             )));
         }
         let file = Self {
@@ -133,7 +133,7 @@ impl BudgetFile {
     }
 }
 
-/// The hop whose times are a part of this one's: both are of one run, and a task of that one releases a task of this
+/// A hop that shares times with this one: both are of one run, and a task of that one releases a task of this
 /// one, or is one of them.
 fn contained<'h>(hop: &Hop, hops: &'h [Hop]) -> Option<&'h Hop> {
     let tasks_of = |it: &Hop| {

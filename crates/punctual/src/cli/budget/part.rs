@@ -26,6 +26,13 @@ impl Wanted<'_> {
                         "its run executed a task set: name a task or a chain of it".to_owned()
                     );
                 }
+                if let Some(imported) = &run.imported {
+                    return Err(format!(
+                        "its run is of another tool ({}), which says neither which periods were skipped nor \
+                         when late wake-ups came: measure it with punctual, or give its points",
+                        imported.format
+                    ));
+                }
                 if run.gaps.is_some() {
                     return Err(
                         "its run looked for gaps: how often a cycle meets one is not known"
@@ -117,6 +124,12 @@ mod tests {
         let mut run = Run::begun(Tool::default(), "measure", started, request, system);
         let part = Wanted::default().of(&run);
         assert_eq!(part, Ok(PartOfRun::Threads { cpu: None }));
+        let wanted = Wanted {
+            cpu: Some(77),
+            ..Wanted::default()
+        };
+        let why = wanted.of(&run).unwrap_err();
+        assert!(why.contains("no thread on CPU 77"), "{why}");
         run.gaps = Some(Gaps {
             subject: Subject::Noise,
             method: Method::Polling,

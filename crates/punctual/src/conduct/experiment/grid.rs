@@ -20,10 +20,24 @@ const OPEN: usize = 3;
 pub struct Grid {
     slot_ns: u64,
     settle_ns: u64,
-    /// Samples are messages: some have no reply.
-    of_messages: bool,
+    samples: Samples,
     inner: Mutex<Inner>,
 }
+
+/// What samples are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Samples {
+    /// Wake-ups at an interval, which may skip periods.
+    WakeUps {
+        /// From one to the next, in ns.
+        interval_ns: u64,
+    },
+    /// Messages: some have no reply.
+    Messages,
+}
+
+/// Skipped periods of one wake-up that are counted.
+const MOST_SKIPPED: u64 = 1 << 20;
 
 #[derive(Debug)]
 struct Inner {
@@ -33,22 +47,25 @@ struct Inner {
     packed: BTreeMap<u64, PackedHistogram>,
     /// Messages without a reply: skipped or lost.
     missed: BTreeMap<u64, u64>,
+    /// How late the periods were that wake-ups skipped.
+    skipped: BTreeMap<u64, Histogram>,
     costs: BTreeMap<u64, BTreeMap<Cause, u64>>,
 }
 
 impl Grid {
     /// A grid without samples.
     #[must_use]
-    pub fn new(slot_ns: u64, settle_ns: u64, of_messages: bool) -> Self {
+    pub fn new(slot_ns: u64, settle_ns: u64, samples: Samples) -> Self {
         Self {
             slot_ns: slot_ns.max(1),
             settle_ns,
-            of_messages,
+            samples,
             inner: Mutex::new(Inner {
                 start_ns: None,
                 open: BTreeMap::new(),
                 packed: BTreeMap::new(),
                 missed: BTreeMap::new(),
+                skipped: BTreeMap::new(),
                 costs: BTreeMap::new(),
             }),
         }
@@ -57,7 +74,7 @@ impl Grid {
     /// Whether samples are messages.
     #[must_use]
     pub fn is_of_messages(&self) -> bool {
-        self.of_messages
+        self.samples == Samples::Messages
     }
 
     /// The first slot begins at this instant.
@@ -75,9 +92,20 @@ impl Grid {
             if !sample.is_lost() {
                 inner.histogram(slot).record(sample.latency_ns());
             }
-            if self.of_messages {
-                let missed = inner.missed.entry(slot).or_default();
-                *missed += u64::from(sample.is_lost()) + sample.missed;
+            match self.samples {
+                Samples::Messages => {
+                    let missed = inner.missed.entry(slot).or_default();
+                    *missed += u64::from(sample.is_lost()) + sample.missed;
+                }
+                Samples::WakeUps { interval_ns } if sample.missed > 0 => {
+                    // Each was as late as the wake-up that skipped it was for it.
+                    let skipped = inner.skipped.entry(slot).or_default();
+                    for nth in 1..=sample.missed.min(MOST_SKIPPED) {
+                        let earlier_ns = nth.saturating_mul(interval_ns);
+                        skipped.record(sample.latency_ns().saturating_sub(earlier_ns));
+                    }
+                }
+                Samples::WakeUps { .. } => {}
             }
         }
         inner.pack();
@@ -116,11 +144,13 @@ impl Grid {
     #[must_use]
     pub fn figures(&self, slot: u64, limit_ns: u64) -> BlockLatencies {
         let latencies = self.latencies(slot);
-        if self.of_messages {
+        if self.is_of_messages() {
             let missed = self.lock().missed.get(&slot).copied().unwrap_or(0);
             return BlockLatencies::of_messages(&latencies, missed, limit_ns);
         }
-        BlockLatencies::of(&latencies, limit_ns)
+        let skipped = self.lock().skipped.get(&slot).cloned();
+        let all = Histogram::merged([&latencies].into_iter().chain(&skipped));
+        BlockLatencies::of(&all, limit_ns)
     }
 
     /// What late wake-ups of a slot cost so far, the largest first.

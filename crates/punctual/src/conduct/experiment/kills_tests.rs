@@ -68,7 +68,7 @@ fn prove_until_over(folder: &Path) {
         pilot_ns: 0,
         screening: false,
     };
-    let mut proving = Experimenting::new(experiment, design, session, places);
+    let mut proving = Experimenting::new(experiment, design, session, places, SLOT_NS);
     let mut sink = proving.samples();
     let start_ns = clock::now_ns();
     proving.shared.grid.begin(start_ns);

@@ -16,7 +16,7 @@ use punctual_record::explanation::Bill;
 use self::course::Course;
 pub(super) use self::course::least_ns;
 pub use self::course::{Design, pilot_slots};
-use self::grid::Grid;
+use self::grid::{Grid, Samples};
 use self::switcher::{Shared, Switcher, fill, limit_of_pilot};
 use super::housekeeper::Housekeeper;
 use super::run::{BillSink, Companion};
@@ -51,16 +51,23 @@ pub struct Experimenting {
 }
 
 impl Experimenting {
-    /// Prepares an experiment. `changes` has the changes of each knob by their place in the
-    /// session's plan.
+    /// Prepares an experiment with wake-ups at this interval. `changes` has the changes of each knob
+    /// by their place in the session's plan.
     #[must_use]
     pub fn new(
         experiment: Experiment,
         design: Design,
         session: Session,
         changes: Vec<Vec<usize>>,
+        interval_ns: u64,
     ) -> Self {
-        Self::made(experiment, design, session, changes, false)
+        Self::made(
+            experiment,
+            design,
+            session,
+            changes,
+            Samples::WakeUps { interval_ns },
+        )
     }
 
     /// The same of messages to another machine, of which some have no reply.
@@ -71,7 +78,7 @@ impl Experimenting {
         session: Session,
         changes: Vec<Vec<usize>>,
     ) -> Self {
-        Self::made(experiment, design, session, changes, true)
+        Self::made(experiment, design, session, changes, Samples::Messages)
     }
 
     fn made(
@@ -79,10 +86,10 @@ impl Experimenting {
         design: Design,
         session: Session,
         changes: Vec<Vec<usize>>,
-        of_messages: bool,
+        samples: Samples,
     ) -> Self {
         let course = Course::new(design, &experiment);
-        let grid = Grid::new(experiment.slot_ns(), experiment.settle_ns, of_messages);
+        let grid = Grid::new(experiment.slot_ns(), experiment.settle_ns, samples);
         let shared = Arc::new(Shared {
             experiment: Mutex::new(experiment),
             grid,

@@ -71,7 +71,8 @@ pub fn prove(
     progress: &mut dyn Progress,
 ) -> Result<Run, ConductError> {
     let (experiment, session, places) = begin(&plan.state, &plan.experiment, knobs, progress)?;
-    let companion = Experimenting::new(experiment, plan.design, session, places);
+    let interval_ns = plan.run.probes.interval.nominal_ns();
+    let companion = Experimenting::new(experiment, plan.design, session, places, interval_ns);
     run_with(&plan.run, directory, progress, Some(Box::new(companion)))
 }
 

@@ -131,6 +131,7 @@ pub fn skipped(
                 most_ns,
                 least_ns: most_ns.saturating_sub(span_ns),
                 period_ns,
+                longest_period_ns: 0,
                 joined: false,
             };
             skips.push((skip, itself));

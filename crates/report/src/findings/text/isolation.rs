@@ -88,7 +88,8 @@ pub(super) const BOUND_KWORKERS: FindingText = FindingText {
 
 pub(super) const VMSTAT_INTERVAL: FindingText = FindingText {
     title: "Interval of vmstat",
-    why: "A worker folds the statistics of each CPU at this interval.",
+    why: "A worker folds the statistics of each CPU at this interval; from Linux 6.5 on not those of \
+          isolated CPUs.",
     by_hand: "",
     source: "TuneD, OpenShift",
 };
@@ -127,7 +128,7 @@ pub(super) const KTHREAD_CPUS: FindingText = FindingText {
 
 pub(super) const USER_THREADS: FindingText = FindingText {
     title: "Other programs on real-time CPUs",
-    why: "They may be scheduled there at any time.",
+    why: "They may run there, or be moved there, at any time.",
     by_hand: "give them other CPUs: AllowedCPUs= of their systemd slice, a cpuset, or \
               taskset",
     source: "tuna, TuneD",

@@ -43,21 +43,21 @@ pub(super) const HIGH_RESOLUTION: FindingText = FindingText {
 
 pub(super) const NO_HZ_FULL_SUPPORT: FindingText = FindingText {
     title: "Support for nohz_full",
-    why: "The parameter is ignored silently by a kernel without CONFIG_NO_HZ_FULL.",
+    why: "The parameter is ignored by a kernel without CONFIG_NO_HZ_FULL.",
     by_hand: "use a kernel with CONFIG_NO_HZ_FULL=y",
     source: "real-time Ubuntu",
 };
 
 pub(super) const RCU_NOCB_SUPPORT: FindingText = FindingText {
     title: "Support for rcu_nocbs",
-    why: "The parameter is ignored silently by a kernel without CONFIG_RCU_NOCB_CPU.",
+    why: "The parameter is ignored by a kernel without CONFIG_RCU_NOCB_CPU.",
     by_hand: "use a kernel with CONFIG_RCU_NOCB_CPU=y",
     source: "kernel documentation",
 };
 
 pub(super) const DEBUG_OPTIONS: FindingText = FindingText {
     title: "Debugging options of the kernel",
-    why: "Lock and memory debugging make kernel paths two to ten times longer.",
+    why: "Lock and memory debugging can make kernel paths two to ten times longer.",
     by_hand: "use a kernel without these options",
     source: "kernel documentation",
 };
@@ -87,8 +87,8 @@ pub(super) const PARAMETER_NOT_IN_FORCE: FindingText = FindingText {
 
 pub(super) const LOCKDOWN: FindingText = FindingText {
     title: "Lockdown",
-    why: "In lockdown, files of debugfs and MSRs can't be read or written, even by \
-          root: fair_server, features, preempt.",
+    why: "In lockdown, files of debugfs can't be read or written, and MSRs not written, \
+          even by root: fair_server, features, preempt.",
     by_hand: "turn Secure Boot off, or boot without lockdown=",
     source: "measured",
 };
@@ -97,7 +97,7 @@ pub(super) const MITIGATIONS: FindingText = FindingText {
     title: "Mitigations of CPU vulnerabilities",
     why: "They make every entry to the kernel and every switch of context longer. \
           Security decides.",
-    by_hand: "mitigations=auto,nosmt or mitigations=off at boot, if security allows it",
+    by_hand: "mitigations=off at boot, if security allows it",
     source: "rtcqs",
 };
 

@@ -21,8 +21,9 @@ pub(super) const SWAPPINESS: FindingText = FindingText {
 
 pub(super) const TRANSPARENT_HUGEPAGES: FindingText = FindingText {
     title: "Transparent huge pages",
-    why: "With `always`, a page fault may compact memory for a huge page, and khugepaged \
-          merges pages of running programs, with IPIs to their CPUs.",
+    why: "With `always`, a page fault clears a huge page at once and, as `defrag` says, \
+          compacts memory for one; khugepaged merges pages of running programs, with IPIs to \
+          their CPUs.",
     by_hand: "",
     source: "TuneD realtime, OpenShift",
 };
@@ -55,7 +56,8 @@ pub(super) const MEMORY_SCANNERS: FindingText = FindingText {
     why: "DAMON's threads walk page tables; 222 µs at a time were measured. Zone reclaim \
           makes an allocation reclaim memory before it goes to another node.",
     by_hand: "turn DAMON off: echo off > /sys/kernel/mm/damon/admin/kdamonds/0/state, or \
-              the module damon_reclaim or damon_lru_sort that started it",
+              the module that started it: damon_reclaim, damon_lru_sort, or damon_stat, for which \
+              echo N > /sys/module/damon_stat/parameters/enabled",
     source: "kernel documentation: admin-guide/mm/damon; measured",
 };
 
@@ -84,8 +86,8 @@ pub(super) const HUGEPAGES: FindingText = FindingText {
 
 pub(super) const MEMORY_LIMIT: FindingText = FindingText {
     title: "Memory limit of the control group",
-    why: "Near its limit every allocation of the group reclaims memory first, and near the limit \
-          of a group above it, too.",
-    by_hand: "raise memory.max of the group that --explain memory-limit names",
+    why: "At its limit every allocation of the group reclaims memory first, and at the limit of a \
+          group above it, too: memory.max, or memory.high, above which it is slowed down as well.",
+    by_hand: "raise that limit of the group that --explain memory-limit names",
     source: "kernel documentation: admin-guide/cgroup-v2",
 };

@@ -12,7 +12,7 @@ pub(super) const WATCHDOGS: FindingText = FindingText {
 
 pub(super) const RCU_EXPEDITED: FindingText = FindingText {
     title: "Expedited RCU",
-    why: "Expedited grace periods interrupt every CPU. TuneD turns them off; \
+    why: "Expedited grace periods interrupt every busy CPU. TuneD turns them off; \
           meta-qcom#1542 turns them on. Prove it here.",
     by_hand: "",
     source: "TuneD, meta-qcom#1542: opposite advice",

@@ -78,7 +78,7 @@ pub(super) const SMI: FindingText = FindingText {
 
 pub(super) const EFI_RUNTIME: FindingText = FindingText {
     title: "EFI runtime services",
-    why: "They run with interrupts disabled, for milliseconds.",
+    why: "They run with preemption disabled, for milliseconds.",
     by_hand: "",
     source: "kernel documentation",
 };

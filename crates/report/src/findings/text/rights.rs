@@ -27,7 +27,7 @@ pub(super) const RTTIME_LIMIT: FindingText = FindingText {
 
 pub(super) const RTKIT: FindingText = FindingText {
     title: "rtkit",
-    why: "It grants priorities up to 20, and takes them away from all programs when \
+    why: "It grants priorities up to 20, and takes them away from programs of other users than root when \
           its canary thread starves.",
     by_hand: "use limits or capabilities instead",
     source: "pop-os#2436",
@@ -49,8 +49,9 @@ pub(super) const CAPABILITIES: FindingText = FindingText {
 
 pub(super) const AFFINITY: FindingText = FindingText {
     title: "CPUs that the program may use",
-    why: "A program that may not run on the real-time CPUs gets EINVAL.",
-    by_hand: "widen its cpuset or affinity",
+    why: "A program whose cpuset lacks a CPU gets EINVAL for it. An affinity alone is no limit: \
+          the program can change it itself.",
+    by_hand: "widen its cpuset",
     source: "measured",
 };
 

@@ -22,7 +22,7 @@ pub(super) const FAIR_SERVER: FindingText = FindingText {
 pub(super) const RT_GROUP_SCHED: FindingText = FindingText {
     title: "Real-time group scheduling",
     why: "A control group without a budget refuses SCHED_FIFO with EPERM, also to \
-          privileged containers.",
+          privileged containers, unless kernel.sched_rt_runtime_us is -1.",
     by_hand: "write a budget to cpu.rt_runtime_us of the parent groups, then of the group; or \
               boot Linux 6.16 or later with rt_group_sched=0",
     source: "measured",
@@ -53,7 +53,7 @@ pub(super) const SOFTIRQ_THREADS: FindingText = FindingText {
 
 pub(super) const IRQ_THREADS: FindingText = FindingText {
     title: "Threads of interrupts",
-    why: "All have priority 50 by default: a program above 50 that waits for a device \
+    why: "They have priority 50 by default: a program above 50 that waits for a device \
           must leave its handler CPU time; the order among devices is not set.",
     by_hand: "chrt -f -p PRIO TID for the thread of each device that matters",
     source: "rtirq, realTimeConfigQuickScan",

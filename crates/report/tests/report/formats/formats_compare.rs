@@ -167,6 +167,14 @@ fn several_runs_in_mixed_order_name_the_slower_side() {
             "{said}"
         );
     }
+    // The side with the lower latencies skipped most of its periods: it is not the faster one.
+    let [mut first, second] = several("ABBAABBA", 4_000);
+    for thread in first.iter_mut().flat_map(|run| &mut run.threads) {
+        thread.missed = thread.latency.count;
+    }
+    let stalled = compare(&first, &second, None).unwrap();
+    let why = Untested::Skipped;
+    assert_eq!(stalled.statistics.conclusion, Conclusion::Untested { why });
     let [first, second] = several("ABBAABBA", 4_000);
     let turned = compare(&second, &first, None).unwrap();
     assert_eq!(turned.statistics.conclusion, Conclusion::FirstSlower);

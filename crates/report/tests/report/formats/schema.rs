@@ -162,6 +162,7 @@ fn records() -> Vec<Run> {
             most_ns: 2_010_000,
             least_ns: 1_010_000,
             period_ns: 1_000_000,
+            longest_period_ns: 2_000_000,
             joined: true,
         });
     }

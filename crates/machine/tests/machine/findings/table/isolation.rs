@@ -140,6 +140,7 @@ pub fn cases() -> Vec<Case> {
             Id::ManagedIrqs,
             vec![
                 File("/proc/irq/36/virtio1-req.0/", ""),
+                File("/proc/irq/36/smp_affinity_list", "0-3\n"),
                 File("/proc/irq/36/effective_affinity_list", "0\n"),
             ],
             vec![File("/proc/irq/36/effective_affinity_list", "2\n")],
@@ -150,12 +151,25 @@ pub fn cases() -> Vec<Case> {
             Id::ManagedIrqs,
             vec![
                 File("/proc/irq/40/nvme0q3/", ""),
+                File("/proc/irq/40/smp_affinity_list", "1,3\n"),
                 File("/proc/irq/40/effective_affinity_list", "1\n"),
             ],
             vec![File("/proc/irq/40/effective_affinity_list", "3\n")],
             present(&[interrupt(40, "nvme0q3")]),
         )
         .boot("isolcpus=managed_irq,domain,2-3"),
+        // A queue of one CPU has no other to go to.
+        bad(
+            Id::ManagedIrqs,
+            vec![
+                File("/proc/irq/40/nvme0q3/", ""),
+                File("/proc/irq/40/smp_affinity_list", "3\n"),
+                File("/proc/irq/40/effective_affinity_list", "1\n"),
+            ],
+            vec![File("/proc/irq/40/effective_affinity_list", "3\n")],
+            present(&[interrupt(40, "nvme0q3")]),
+        )
+        .by_hand(),
         bad(
             Id::Irqbalance,
             vec![],

@@ -339,10 +339,28 @@ fn rights() -> Vec<Case> {
         .by_hand(),
         bad(
             Id::Affinity,
-            vec![File(STATUS, "Cpus_allowed_list:\t0-3\n")],
+            vec![
+                File(STATUS, "Cpus_allowed_list:\t0-3\n"),
+                File("/proc/self/cgroup", "0::/job\n"),
+                File(
+                    "/proc/self/mountinfo",
+                    "28 21 0:25 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+                ),
+                File("/sys/fs/cgroup/job/cpuset.cpus.effective", "0-2\n"),
+            ],
             vec![File(STATUS, "Cpus_allowed_list:\t0-2\n")],
             Fault::Lacks(vec![3]),
         )
         .by_hand(),
+        // An affinity that lacks CPUs which the cpuset has.
+        information(
+            Id::Affinity,
+            vec![
+                File(STATUS, "Cpus_allowed_list:\t0-3\n"),
+                File("/proc/self/cgroup", "0::/\n"),
+            ],
+            vec![File(STATUS, "Cpus_allowed_list:\t0-1\n")],
+            Fault::Lacks(vec![2, 3]),
+        ),
     ]
 }
