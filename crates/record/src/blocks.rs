@@ -32,7 +32,7 @@ impl Blocks {
     /// The histograms, decoded.
     ///
     /// # Errors
-    /// [`DecodeError`]; a run that was read by [`super::read()`] has no such fault.
+    /// [`DecodeError`]; a run that was read by [`crate::Document::read`] has no such fault.
     pub fn histograms(&self) -> Result<Vec<Histogram>, DecodeError> {
         self.latency.iter().map(Histogram::try_from).collect()
     }

@@ -34,7 +34,7 @@ impl Evidence {
     /// Decodes the histograms and peaks of a run.
     ///
     /// # Errors
-    /// [`DecodeError`]; a run that was read by [`super::read()`] has no such fault.
+    /// [`DecodeError`]; a run that was read by [`crate::Document::read`] has no such fault.
     pub fn decode(run: &Run) -> Result<Self, DecodeError> {
         let threads = run
             .threads

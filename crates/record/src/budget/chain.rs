@@ -12,7 +12,7 @@ use crate::taskset::{ChainHop, TaskRun};
 /// `name` names a hop. `None` where the chain has no limit for its reaction, or was not split.
 ///
 /// # Errors
-/// [`DecodeError`]; a run that was read by [`crate::read()`] has no such fault.
+/// [`DecodeError`]; a run that was read by [`crate::Document::read`] has no such fault.
 pub fn of_chain(
     run: &Run,
     tasks: &TaskRun,

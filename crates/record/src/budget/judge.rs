@@ -29,7 +29,7 @@ const BOOTS_APART_NS: i128 = 60_000_000_000;
 /// Judges hops, and the whole path where a run measured it.
 ///
 /// # Errors
-/// [`DecodeError`]; a run that was read by [`crate::read()`] has no such fault.
+/// [`DecodeError`]; a run that was read by [`crate::Document::read`] has no such fault.
 pub fn judge(
     demand: &BudgetDemand,
     hops: &[Hop],
