@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{IsTerminal, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use punctual_machine::Root;
 use punctual_machine::survey::{self, cpus};
@@ -19,15 +18,14 @@ use punctual_stats::format::duration;
 
 use super::failure::Failure;
 use super::flags::CostFlags;
-use super::lab::status::{self, StatusLine};
+use super::lab::status;
+use super::line::StatusLine;
 use super::measuring::{end, make_directory};
 use super::{lab, out, plan};
-use crate::conduct::Signals;
 use crate::conduct::cost::lab::{CostLab, cost_in_lab};
-use crate::conduct::cost::{
-    self, CostError, CostPlan, CostProgress, Half, preempt_mode, this_machine,
-};
+use crate::conduct::cost::{self, CostError, CostPlan, Half, preempt_mode, this_machine};
 use crate::conduct::lab::{LabPlan, Limits};
+use crate::conduct::{Observed, Observer, Signals};
 use crate::launch::Program;
 
 /// How often a line of progress is written where it can't be redrawn.
@@ -51,9 +49,10 @@ pub fn run(flags: &CostFlags) -> Result<ExitCode, Failure> {
             (plan, half, make_directory(flags.output.as_deref(), "cost")?)
         }
     };
-    let mut progress = Lines::new(flags);
+    let line = StatusLine::or_every(flags.quiet || flags.json, PLAIN_EVERY);
+    let mut progress = CostScreen(line);
     let made = cost::cost(&plan, half, &directory, &mut progress);
-    progress.clear();
+    drop(progress);
     let made = made.map_err(|error| {
         let has_runs = Cost::read(directory.path()).is_ok_and(|cost| !cost.runs.is_empty());
         if !has_runs {
@@ -424,44 +423,18 @@ fn refuse_of_others(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A line on standard error that says how far it is.
-struct Lines {
-    is_silent: bool,
-    is_terminal: bool,
-    next: Instant,
-}
+/// The display of a cost: one line.
+struct CostScreen(StatusLine);
 
-impl Lines {
-    fn new(flags: &CostFlags) -> Self {
-        Self {
-            is_silent: flags.quiet || flags.json,
-            is_terminal: std::io::stderr().is_terminal(),
-            next: Instant::now() + PLAIN_EVERY,
-        }
-    }
-
-    fn clear(&self) {
-        if self.is_terminal && !self.is_silent {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-        }
-    }
-}
-
-impl CostProgress for Lines {
-    fn ran(&mut self, done: u64, all: u64, left: Option<Duration>) {
-        if self.is_silent {
+impl Observer for CostScreen {
+    fn observe(&mut self, event: Observed<'_>) {
+        let Observed::Ran(done, all, left) = event else {
             return;
-        }
+        };
         let left = left.map_or_else(String::new, |left| {
             let ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
             format!(", {} left", duration(ns))
         });
-        let line = format!("run {done} of {all}{left}");
-        if self.is_terminal {
-            let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
-        } else if Instant::now() >= self.next {
-            self.next = Instant::now() + PLAIN_EVERY;
-            out::complain(&line);
-        }
+        self.0.draw(&format!("run {done} of {all}{left}"));
     }
 }

@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-use punctual_record::RunDirectory;
-use punctual_record::fit::{Fit, FitStep};
+use punctual_record::{Run, Unsaved};
 use punctual_report::fit as words;
 
 use super::failure::Failure;
@@ -12,8 +11,8 @@ use super::measuring::{end, failed, make_directory, save_page};
 use super::plan::fit as plans;
 use super::screen::Screen;
 use super::{out, tune};
-use crate::conduct::fit::{FitError, FitNext, FitProgress, fit};
-use crate::conduct::{ConductError, Progress};
+use crate::conduct::fit::{FitError, FitNext, fit};
+use crate::conduct::{ConductError, Observed, Observer};
 
 /// Makes all steps, and shows what they found.
 ///
@@ -61,27 +60,36 @@ impl FitScreen<'_> {
     }
 }
 
-impl FitProgress for FitScreen<'_> {
-    fn begins(&mut self, next: &FitNext) {
-        match next {
-            FitNext::Qualify(on) => self.say(&words::qualifying(on)),
-            FitNext::Prove(knobs, within_ns) => self.say(&words::proving(knobs, *within_ns)),
-            FitNext::Over(_) => {}
+impl Observer for FitScreen<'_> {
+    fn looks(&self) -> bool {
+        self.screen.looks()
+    }
+
+    fn observe(&mut self, event: Observed<'_>) {
+        match event {
+            Observed::FitBegins(next) => {
+                match next {
+                    FitNext::Qualify(on) => self.say(&words::qualifying(on)),
+                    FitNext::Prove(knobs, within_ns) => {
+                        self.say(&words::proving(knobs, *within_ns));
+                    }
+                    FitNext::Over(_) => {}
+                }
+                self.screen = Screen::of_run(self.flags);
+            }
+            Observed::FitDone(step) => {
+                self.screen.clear();
+                self.say(&words::done(step));
+            }
+            Observed::FitSaved(fit, directory) => {
+                // The directory keeps any error.
+                let _ = save_page(fit, directory);
+            }
+            of_run => self.screen.observe(of_run),
         }
-        self.screen = Screen::of_run(self.flags);
     }
 
-    fn run(&mut self) -> &mut dyn Progress {
-        &mut self.screen
-    }
-
-    fn done(&mut self, step: &FitStep) {
-        self.screen.clear();
-        self.say(&words::done(step));
-    }
-
-    fn saved(&mut self, fit: &Fit, directory: &RunDirectory) {
-        // The directory keeps any error.
-        let _ = save_page(fit, directory);
+    fn publish(&mut self, run: &Run) -> Option<Unsaved> {
+        self.screen.publish(run)
     }
 }

@@ -1,20 +1,18 @@
 //! `ladder`: how much does each step of a real-time program gain here?
 
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use punctual_record::RunDirectory;
-use punctual_record::ladder::{Ladder, Rung};
 use punctual_report::ladder as words;
-use punctual_report::style::cut;
 use punctual_stats::format::duration;
 
 use super::failure::Failure;
 use super::flags::LadderFlags;
+use super::line::StatusLine;
 use super::measuring::{end, failed, make_directory, save_page};
 use super::{out, plan};
-use crate::conduct::ladder::{LadderError, LadderProgress, ladder};
+use crate::conduct::ladder::{LadderError, ladder};
+use crate::conduct::{Observed, Observer};
 
 /// How often a plain line is written.
 const PLAIN_EVERY: Duration = Duration::from_secs(30);
@@ -30,9 +28,10 @@ pub fn run(flags: &LadderFlags) -> Result<ExitCode, Failure> {
     }
     let plan = plan::ladder::of_ladder(flags)?;
     let directory = make_directory(flags.output.as_deref(), "ladder")?;
-    let mut screen = LadderScreen::new(flags);
+    let line = StatusLine::or_every(flags.quiet || flags.json, PLAIN_EVERY);
+    let mut screen = LadderScreen(line);
     let made = ladder(&plan, &directory, &mut screen);
-    screen.clear();
+    drop(screen);
     let made = made.map_err(|error| {
         directory.discard_if_empty();
         of_ladder(error)
@@ -60,50 +59,20 @@ fn of_ladder(error: LadderError) -> Failure {
     }
 }
 
-/// The display of a ladder: one line, redrawn on a terminal.
-struct LadderScreen {
-    is_silent: bool,
-    is_terminal: bool,
-    is_drawn: bool,
-    next_line: Instant,
-}
+/// The display of a ladder: one line.
+struct LadderScreen(StatusLine);
 
-impl LadderScreen {
-    fn new(flags: &LadderFlags) -> Self {
-        Self {
-            is_silent: flags.quiet || flags.json,
-            is_terminal: io::stdout().is_terminal(),
-            is_drawn: false,
-            next_line: Instant::now() + PLAIN_EVERY,
+impl Observer for LadderScreen {
+    fn observe(&mut self, event: Observed<'_>) {
+        match event {
+            Observed::Block(ladder, rung, done, all) => {
+                self.0.draw(&words::progress(ladder, rung, done, all));
+            }
+            Observed::LadderSaved(ladder, directory) => {
+                // The directory keeps any error.
+                let _ = save_page(ladder, directory);
+            }
+            _ => {}
         }
-    }
-
-    fn clear(&mut self) {
-        if self.is_drawn {
-            out::print("\r\x1b[K");
-            self.is_drawn = false;
-        }
-    }
-}
-
-impl LadderProgress for LadderScreen {
-    fn block(&mut self, ladder: &Ladder, rung: Rung, done: usize, all: usize) {
-        if self.is_silent {
-            return;
-        }
-        let line = words::progress(ladder, rung, done, all);
-        if self.is_terminal {
-            let line = cut(&line, out::style().columns());
-            out::print(&format!("\r\x1b[K{line}"));
-            self.is_drawn = true;
-        } else if Instant::now() >= self.next_line {
-            self.next_line = Instant::now() + PLAIN_EVERY;
-            out::print(&(line + "\n"));
-        }
-    }
-
-    fn saved(&mut self, ladder: &Ladder, directory: &RunDirectory) {
-        // The directory keeps any error.
-        let _ = save_page(ladder, directory);
     }
 }

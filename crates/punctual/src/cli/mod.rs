@@ -20,6 +20,7 @@ mod keys;
 mod knobs;
 mod lab;
 mod ladder;
+mod line;
 mod load;
 mod looking;
 mod manual;
@@ -50,48 +51,40 @@ pub use failure::Failure;
 use flags::TuneAction;
 pub use flags::{Cli, Verb};
 
+type Worker = fn(Vec<OsString>) -> ExitCode;
+
+/// What the program is when it starts itself, by the first word of its arguments: not for users.
+const WORKERS: [(&str, Worker); 6] = [
+    (punctual_load::worker::VERB, |words| {
+        punctual_load::worker::main(words)
+    }),
+    (punctual_trace::tracers::VERB, |words| {
+        punctual_trace::tracers::guard_main(words.into_iter())
+    }),
+    (crate::conduct::cost::runner::VERB, |words| {
+        crate::conduct::cost::runner::main(words)
+    }),
+    (crate::conduct::lab::operations::VERB, |words| {
+        crate::conduct::lab::operations::main(words)
+    }),
+    (punctual_lab::guest::VERB, |words| {
+        punctual_lab::guest::main(words.into_iter())
+    }),
+    (interference::WORKER, |words| interference::worker(&words)),
+];
+
 /// The whole program: arguments in, exit status out.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    if arguments
-        .get(1)
-        .is_some_and(|verb| verb == punctual_load::worker::VERB)
-    {
-        return punctual_load::worker::main(arguments.into_iter().skip(2));
-    }
-    if arguments
-        .get(1)
-        .is_some_and(|verb| verb == punctual_trace::tracers::VERB)
-    {
-        return punctual_trace::tracers::guard_main(arguments.into_iter().skip(2));
-    }
-    if arguments
-        .get(1)
-        .is_some_and(|verb| verb == crate::conduct::cost::runner::VERB)
-    {
-        return crate::conduct::cost::runner::main(arguments.into_iter().skip(2));
-    }
-    if arguments
-        .get(1)
-        .is_some_and(|verb| verb == crate::conduct::lab::operations::VERB)
-    {
-        return crate::conduct::lab::operations::main(arguments.into_iter().skip(2));
-    }
     // In the laboratory's guest, this program is the first process.
     if punctual_lab::guest::is_first_process(&arguments) {
         punctual_lab::guest::init();
     }
-    if arguments
-        .get(1)
-        .is_some_and(|verb| verb == punctual_lab::guest::VERB)
-    {
-        return punctual_lab::guest::main(arguments.into_iter().skip(2));
-    }
-    if arguments
-        .get(1)
-        .is_some_and(|verb| verb == interference::WORKER)
-    {
-        return interference::worker(&arguments[2..]);
+    let worker = WORKERS
+        .iter()
+        .find(|(verb, _)| arguments.get(1).is_some_and(|it| it == verb));
+    if let Some((_, main)) = worker {
+        return main(arguments.into_iter().skip(2).collect());
     }
     crate::conduct::survive_long_files();
     if let Some(failure) = cyclictest::refused(&arguments) {

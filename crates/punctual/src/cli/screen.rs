@@ -8,11 +8,9 @@ use super::keys::Keys;
 use super::out;
 use super::textfile::TextFile;
 use super::tune::left_as_it_is;
-use crate::conduct::Progress;
-use punctual_machine::tune::TuneError;
+use crate::conduct::{Observed, Observer};
 use punctual_record::experiment::Experiment;
-use punctual_record::live::{LiveTasks, LiveView, LiveWatch, Step};
-use punctual_record::tuning::Change;
+use punctual_record::live::{LiveTasks, LiveView, LiveWatch};
 use punctual_record::{Run, RunDirectory, State, Unsaved};
 use punctual_report::explain::perfetto;
 use punctual_report::live::TaskOrder;
@@ -20,7 +18,6 @@ use punctual_report::style::{Style, cut};
 use punctual_report::{experiment, facts, live};
 use punctual_report::{gnuplot, html, svg};
 use punctual_trace::attribute;
-use punctual_trace::attribute::event::Window;
 
 /// Everything recorded before a late wake-up ended the run, for ui.perfetto.dev.
 const RING_FILE: &str = "breach.pftrace";
@@ -144,44 +141,6 @@ impl Screen {
             *lines = 0;
         }
     }
-}
-
-/// Writes a picture. The directory keeps any error.
-fn picture(directory: &RunDirectory, name: &str, text: &str) {
-    let _ = directory.save_file(name, text.as_bytes());
-}
-
-/// Moves up over the lines on the screen, and writes others in their place.
-fn redraw(standing: usize, lines: &[String]) -> String {
-    let mut text = String::new();
-    if standing > 0 {
-        // Typed text, such as the ^C that ends a run, has moved the cursor.
-        text.push_str(&format!("\r\x1b[{standing}A"));
-    }
-    // Each line is cleared when it is written, to avoid flicker.
-    for line in lines {
-        text.push_str(line);
-        text.push_str("\x1b[K\n");
-    }
-    text.push_str("\x1b[J");
-    text
-}
-
-impl Progress for Screen {
-    fn looks(&self) -> bool {
-        match self.manner {
-            Manner::Silent => false,
-            Manner::Plain => Instant::now() >= self.next_line,
-            Manner::Redraw(_) | Manner::Cyclictest(_) => true,
-        }
-    }
-
-    fn breached(&mut self, ring: &Window, run: &Run, directory: &RunDirectory) {
-        let picture = attribute::picture(ring);
-        let trace = perfetto::ring(ring.due_ns, ring.woken_ns, &picture, run);
-        // The directory keeps any error.
-        let _ = directory.save_file(RING_FILE, &trace);
-    }
 
     fn tick(&mut self, view: &LiveView) {
         if let Some(experiment) = self.experiment.take() {
@@ -259,21 +218,81 @@ impl Progress for Screen {
             }
         }
     }
+}
 
-    fn experiment(&mut self, experiment: &Experiment) {
-        self.experiment = Some(experiment.clone());
+/// Writes the pictures of a run beside it, and all of them at its end. The directory keeps any error.
+pub(super) fn save_pictures(run: &Run, directory: &RunDirectory) {
+    let mut files = gnuplot::files(run);
+    if run.state != State::Unfinished {
+        files.push(("report.html", html::page(run)));
+        files.extend(svg::files(run));
+    }
+    for (name, text) in files {
+        let _ = directory.save_file(name, text.as_bytes());
+    }
+}
+
+/// Moves up over the lines on the screen, and writes others in their place.
+fn redraw(standing: usize, lines: &[String]) -> String {
+    let mut text = String::new();
+    if standing > 0 {
+        // Typed text, such as the ^C that ends a run, has moved the cursor.
+        text.push_str(&format!("\r\x1b[{standing}A"));
+    }
+    // Each line is cleared when it is written, to avoid flicker.
+    for line in lines {
+        text.push_str(line);
+        text.push_str("\x1b[K\n");
+    }
+    text.push_str("\x1b[J");
+    text
+}
+
+impl Observer for Screen {
+    fn looks(&self) -> bool {
+        match self.manner {
+            Manner::Silent => false,
+            Manner::Plain => Instant::now() >= self.next_line,
+            Manner::Redraw(_) | Manner::Cyclictest(_) => true,
+        }
     }
 
-    fn saved(&mut self, run: &Run, directory: &RunDirectory) {
-        self.experiment.clone_from(&run.experiment);
-        for (name, text) in gnuplot::files(run) {
-            picture(directory, name, &text);
-        }
-        if run.state != State::Unfinished {
-            picture(directory, "report.html", &html::page(run));
-            for (name, text) in svg::files(run) {
-                picture(directory, name, &text);
+    fn observe(&mut self, event: Observed<'_>) {
+        match event {
+            Observed::Tick(view) => self.tick(view),
+            Observed::Watched(view) => self.watched(view),
+            Observed::Tasks(view) => self.tasks(view),
+            Observed::Experiment(experiment) => self.experiment = Some(experiment.clone()),
+            Observed::Saved(run, directory) => {
+                self.experiment.clone_from(&run.experiment);
+                save_pictures(run, directory);
             }
+            Observed::Breached(ring, run, directory) => {
+                let picture = attribute::picture(ring);
+                let trace = perfetto::ring(ring.due_ns, ring.woken_ns, &picture, run);
+                // The directory keeps any error.
+                let _ = directory.save_file(RING_FILE, &trace);
+            }
+            Observed::MakeRoom(directory) => {
+                for name in [gnuplot::HISTOGRAM, gnuplot::TIMELINE, gnuplot::SCRIPT] {
+                    directory.remove(name);
+                }
+            }
+            Observed::NotChanged(change, error) => {
+                out::complain(&format!("--tuned: {}", left_as_it_is(change, error)));
+            }
+            Observed::NotRestored(error) => {
+                self.clear();
+                self.has_left_changed = true;
+                out::complain(&format!(
+                    "not every setting is restored: {error}; punctual tune status shows them"
+                ));
+            }
+            Observed::Step(step) if self.verbose => {
+                self.clear();
+                out::complain(&live::step(step));
+            }
+            _ => {}
         }
     }
 
@@ -283,31 +302,6 @@ impl Progress for Screen {
         let unsaved_line = facts::unsaved(&unsaved);
         out::complain(&format!("--textfile: {unsaved_line}; it is tried again"));
         Some(unsaved)
-    }
-
-    fn not_changed(&mut self, change: &Change, error: &TuneError) {
-        out::complain(&format!("--tuned: {}", left_as_it_is(change, error)));
-    }
-
-    fn not_restored(&mut self, error: &TuneError) {
-        self.clear();
-        self.has_left_changed = true;
-        out::complain(&format!(
-            "not every setting is restored: {error}; punctual tune status shows them"
-        ));
-    }
-
-    fn make_room(&mut self, directory: &RunDirectory) {
-        for name in [gnuplot::HISTOGRAM, gnuplot::TIMELINE, gnuplot::SCRIPT] {
-            directory.remove(name);
-        }
-    }
-
-    fn step(&mut self, step: &Step) {
-        if self.verbose {
-            self.clear();
-            out::complain(&live::step(step));
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use punctual_rt::clock;
 
 use super::error::ConductError;
-use super::progress::Progress;
+use super::observer::{Observed, Observer};
 use crate::system::monitor::Monitor;
 use punctual_machine::survey::stolen;
 use punctual_record::{
@@ -101,13 +101,13 @@ impl<'a> Keeping<'a> {
     pub fn save_under_way(
         &mut self,
         beside: impl FnOnce(&RunDirectory) -> Result<(), RecordError>,
-        progress: &mut dyn Progress,
+        progress: &mut dyn Observer,
     ) {
         let saved = self.directory.save(&self.run);
         match saved.and_then(|()| beside(self.directory)) {
             Ok(()) => {
                 self.save_failed = false;
-                progress.saved(&self.run, self.directory);
+                progress.observe(Observed::Saved(&self.run, self.directory));
             }
             Err(error) => {
                 if !self.save_failed {
@@ -123,20 +123,20 @@ impl<'a> Keeping<'a> {
     pub fn save_last(
         mut self,
         beside: impl FnOnce(&RunDirectory) -> Result<(), RecordError>,
-        progress: &mut dyn Progress,
+        progress: &mut dyn Observer,
     ) -> Run {
         let directory = self.directory;
         if let Err(error) = directory.save(&self.run)
             && error.is_full()
         {
             directory.release();
-            progress.make_room(directory);
+            progress.observe(Observed::MakeRoom(directory));
             self.save_what_fits();
         }
         directory.release();
         // This too.
         let _ = beside(directory);
-        progress.saved(&self.run, directory);
+        progress.observe(Observed::Saved(&self.run, directory));
         let unsaved = directory.unsaved();
         if !unsaved.is_empty() {
             unsaved

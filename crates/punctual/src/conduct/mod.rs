@@ -1,8 +1,7 @@
 //! Conducts runs, watches and labs: brings probes, loads and conditions together, and
 //! keeps the record.
 //!
-//! It prints nothing: a run reports its progress to a [`Progress`], a lab to a
-//! [`lab::LabProgress`].
+//! It prints nothing: what happens is told to an [`Observer`].
 
 mod blocks;
 pub mod breach;
@@ -20,11 +19,11 @@ pub mod interference;
 mod keeping;
 pub mod lab;
 pub mod ladder;
+pub mod observer;
 mod outliers;
 pub mod overheads;
 pub mod path;
 mod plan;
-mod progress;
 pub mod prove;
 mod run;
 mod signals;
@@ -36,8 +35,8 @@ pub use error::ConductError;
 pub use exec::{ExecError, ExecPlan, exec};
 pub use experiment::{Design, pilot_slots};
 pub use explain::WINDOWS_FILE;
+pub use observer::{Observed, Observer};
 pub use plan::{Claim, TracingPlan};
-pub use progress::Progress;
 pub use run::{Companion, ConditionsPlan, LoadPlan, ProbePlan, RunPlan, TunePlan, run};
 pub use signals::{Signals, survive_long_files};
 pub use watch::{Scope, Target, WatchPlan, watch};

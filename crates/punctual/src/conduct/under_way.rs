@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::breach::Breach;
 use super::compose;
 use super::keeping::Keeping;
-use super::progress::Progress;
+use super::observer::{Observed, Observer};
 use super::signals::Signals;
 use punctual_record::event::Gone;
 use punctual_record::live::Step;
@@ -69,7 +69,7 @@ pub(super) trait Measured {
     }
 
     /// Reports its state.
-    fn show(&self, run: &Run, elapsed_ns: u64, progress: &mut dyn Progress);
+    fn show(&self, run: &Run, elapsed_ns: u64, progress: &mut dyn Observer);
 
     /// Why there is nothing left to measure, if there is a reason.
     fn has_vanished(&self) -> Option<Gone> {
@@ -100,7 +100,7 @@ pub(super) struct UnderWay<'a> {
     /// The record.
     kept: Keeping<'a>,
     /// Receives its progress.
-    progress: &'a mut dyn Progress,
+    progress: &'a mut dyn Observer,
     /// The signals that may end it.
     signals: Signals,
     /// How it ends, once a signal came, or a latency above the break value was seen.
@@ -111,7 +111,7 @@ pub(super) struct UnderWay<'a> {
 
 impl<'a> UnderWay<'a> {
     /// At its beginning.
-    pub fn new(kept: Keeping<'a>, progress: &'a mut dyn Progress, signals: Signals) -> Self {
+    pub fn new(kept: Keeping<'a>, progress: &'a mut dyn Observer, signals: Signals) -> Self {
         Self {
             kept,
             progress,
@@ -213,17 +213,18 @@ impl<'a> UnderWay<'a> {
         let break_ns = kept.run.request.break_ns.filter(|_| ended_itself);
         let seen = self.breach.take();
         let breach = seen.unwrap_or_else(|| Breach::freeze(break_ns, kept));
-        self.progress.step(&M::ENDING);
+        self.progress.observe(Observed::Step(&M::ENDING));
         measured.finish(kept);
         kept.conclude_conditions();
         let elapsed_ns = kept.elapsed_ns();
         measured.compose(&mut kept.run, elapsed_ns);
         kept.run.state = measured.conclude(kept, state);
-        self.progress.step(&Step::Analyse);
+        self.progress.observe(Observed::Step(&Step::Analyse));
         compose::judge(&mut kept.run);
         let breach = breach.keep(kept, |run| measured.ring(run));
         if let Some(ring) = &breach.ring {
-            self.progress.breached(ring, &kept.run, kept.directory);
+            self.progress
+                .observe(Observed::Breached(ring, &kept.run, kept.directory));
         }
         self.publish();
         let beside = |directory: &RunDirectory| {

@@ -10,7 +10,7 @@ use punctual_record::Ending;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::error::ConductError;
-use super::progress::Progress;
+use super::observer::Observer;
 use super::run::{TunePlan, Tuning};
 use super::signals::Signals;
 
@@ -35,7 +35,7 @@ pub fn wrap(
     plan: &TunePlan,
     program: &OsString,
     arguments: &[OsString],
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
 ) -> Result<ExitStatus, WrapError> {
     let listening = Signals::listen().map_err(ConductError::Signals);
     let signals = listening.map_err(WrapError::SetUp)?;

@@ -124,7 +124,7 @@ reaction = "20s"
     assert_ne!(budget(["half", "slow"]).code(), 64);
     let said = budget(["beat", "half"]).expect(64).stderr;
     assert!(
-        said.contains("hop half: its times hold those of hop beat"),
+        said.contains("hops half and beat: the times of one hold some of the other"),
         "{said}"
     );
 }

@@ -8,14 +8,15 @@ use clap::Parser;
 
 use super::super::failure::{Failure, SETUP, USAGE};
 use super::super::flags::{Cli, Verb};
-use super::super::lab::status::StatusLine;
+use super::super::line::StatusLine;
 use super::super::measuring::make_directory;
 use super::super::{cyclictest, out};
 use super::flags::SlurmFlags;
 use crate::conduct::Signals;
 use crate::conduct::fleet::{
-    Counts, FleetPlan, FleetProgress, FleetRun, NoRun, RunEnd, Slurm, SlurmError, conduct,
+    Counts, FleetPlan, FleetRun, NoRun, RunEnd, Slurm, SlurmError, conduct,
 };
+use crate::conduct::{Observed, Observer};
 use punctual_report::fleet::runs as report;
 use punctual_report::fleet::runs::{Ended, NodeRun, Without};
 use punctual_stats::verdict::Outcome;
@@ -219,53 +220,50 @@ impl Screen {
     }
 }
 
-impl FleetProgress for Screen {
-    fn submitted(&mut self, job: u64, tasks: usize) {
-        let runs = punctual_report::words::plural(tasks as u64, "run", "runs");
-        self.say(&format!("job {job} submitted: {runs}"));
-    }
-
-    fn done(&mut self, run: &FleetRun, counts: &Counts) {
-        let line = report::line(&row(run));
-        self.say(&format!("{} of {} done  {line}", counts.done, counts.total));
-    }
-
-    fn tick(&mut self, counts: &Counts) {
-        self.is_silent = false;
-        self.line.draw(&progress(counts));
-    }
-
-    fn silent(&mut self, said: &str) {
-        if !self.is_silent {
-            self.say(&format!(
-                "the controller of Slurm does not answer, waiting: {said}"
-            ));
-        }
-        self.is_silent = true;
-    }
-
-    fn released(&mut self, tasks: usize) {
-        let runs = punctual_report::words::plural(tasks as u64, "run", "runs");
-        self.say(&format!(
-            "the controller of Slurm had forgotten that {runs} may start: released again"
-        ));
-    }
-
-    fn restarted(&mut self, node: &str, repetition: u32, why: NoRun) {
-        let why = report::reason(&without(why));
-        self.say(&format!("{node}, run {repetition}: {why}; started again"));
-    }
-
-    fn cancelled(&mut self, job: u64, outcome: Result<(), &SlurmError>) {
-        self.is_cancelled = true;
-        self.line.clear();
-        match outcome {
-            Ok(()) => out::complain(&format!(
-                "interrupted: job {job} is cancelled, its complete runs are kept"
+impl Observer for Screen {
+    fn observe(&mut self, event: Observed<'_>) {
+        let runs = |count: usize| punctual_report::words::plural(count as u64, "run", "runs");
+        match event {
+            Observed::Submitted(job, tasks) => {
+                self.say(&format!("job {job} submitted: {}", runs(tasks)));
+            }
+            Observed::RunDone(run, counts) => {
+                let line = report::line(&row(run));
+                self.say(&format!("{} of {} done  {line}", counts.done, counts.total));
+            }
+            Observed::Runs(counts) => {
+                self.is_silent = false;
+                self.line.draw(&progress(counts));
+            }
+            Observed::ControllerSilent(said) => {
+                if !self.is_silent {
+                    self.say(&format!(
+                        "the controller of Slurm does not answer, waiting: {said}"
+                    ));
+                }
+                self.is_silent = true;
+            }
+            Observed::Released(tasks) => self.say(&format!(
+                "the controller of Slurm had forgotten that {} may start: released again",
+                runs(tasks)
             )),
-            Err(error) => out::complain(&format!(
-                "interrupted, and job {job} could not be cancelled: {error}: run scancel {job}"
-            )),
+            Observed::Restarted(node, repetition, why) => {
+                let why = report::reason(&without(why));
+                self.say(&format!("{node}, run {repetition}: {why}; started again"));
+            }
+            Observed::Cancelled(job, outcome) => {
+                self.is_cancelled = true;
+                self.line.clear();
+                match outcome {
+                    Ok(()) => out::complain(&format!(
+                        "interrupted: job {job} is cancelled, its complete runs are kept"
+                    )),
+                    Err(error) => out::complain(&format!(
+                        "interrupted, and job {job} could not be cancelled: {error}: run scancel {job}"
+                    )),
+                }
+            }
+            _ => {}
         }
     }
 }

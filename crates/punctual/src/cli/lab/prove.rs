@@ -8,8 +8,8 @@ use super::flags::LabProveFlags;
 use super::parts::Guest;
 use super::screen::LabScreen;
 use super::{bench, jobs, lab_of, make_cells, making, meaning, parts, watched};
-use crate::conduct::Signals;
-use crate::conduct::lab::{self, Bench, LabPlan, LabProgress, Making, ProofPlan, Proving, Watched};
+use crate::conduct::lab::{self, Bench, LabPlan, Making, ProofPlan, Proving, Watched};
+use crate::conduct::{Observed, Observer, Signals};
 use punctual_lab::cell::Work;
 use punctual_record::lab::NoResult;
 use punctual_report::lab as report;
@@ -162,7 +162,7 @@ fn scout(
     let host = &flags.host;
     let ends = || signals.end().is_some();
     let mut screen = LabScreen::new(host.quiet, false);
-    let mut tick = |forecast: &lab::Forecast| screen.tick(forecast);
+    let mut tick = |forecast: &lab::Forecast| screen.observe(Observed::Cells(forecast));
     let making = making(jobs(host, plan.kernels.len()), Watched::Nothing);
     let found = lab::scout(plan, lab, bench, &making, &ends, &mut tick);
     found.map_err(|(kernel, why)| {

@@ -2,13 +2,11 @@
 
 use std::time::Instant;
 
+use super::super::line::StatusLine;
 use super::super::out;
-use super::status::{self, StatusLine};
-use crate::conduct::lab::{Cell, Forecast, LabProgress};
-use punctual_lab::CellResult;
-use punctual_record::lab::NoResult;
-use punctual_record::{Run, RunDirectory};
-use punctual_report::{gnuplot, html, svg};
+use super::super::screen::save_pictures;
+use super::status;
+use crate::conduct::{Observed, Observer};
 
 /// A progress line that is redrawn, and a line for each cell that is done.
 pub struct LabScreen {
@@ -26,30 +24,16 @@ impl LabScreen {
     }
 }
 
-impl LabProgress for LabScreen {
-    fn tick(&mut self, forecast: &Forecast) {
-        self.line.draw(&status::line(forecast, Instant::now()));
-    }
-
-    fn done(
-        &mut self,
-        cell: &Cell<'_>,
-        outcome: &Result<CellResult, NoResult>,
-        forecast: &Forecast,
-    ) {
-        if self.prints_cells {
-            self.line.clear();
-            out::print(&status::done_line(cell, outcome, forecast));
-        }
-    }
-
-    fn saved(&mut self, run: &Run, directory: &RunDirectory) {
-        let mut files = gnuplot::files(run);
-        files.extend(svg::files(run));
-        files.push(("report.html", html::page(run)));
-        for (name, text) in files {
-            // The directory keeps any error.
-            let _ = directory.save_file(name, text.as_bytes());
+impl Observer for LabScreen {
+    fn observe(&mut self, event: Observed<'_>) {
+        match event {
+            Observed::Cells(forecast) => self.line.draw(&status::line(forecast, Instant::now())),
+            Observed::CellDone(cell, outcome, forecast) if self.prints_cells => {
+                self.line.clear();
+                out::print(&status::done_line(cell, outcome, forecast));
+            }
+            Observed::Saved(run, directory) => save_pictures(run, directory),
+            _ => {}
         }
     }
 }

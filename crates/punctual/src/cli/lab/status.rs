@@ -1,6 +1,5 @@
 //! The progress of a lab: "3 of 16 cells done, about 4 min left".
 
-use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use punctual_stats::format::count as grouped;
@@ -81,57 +80,6 @@ fn about(time: Duration) -> String {
         5..90 => format!("about {} s", seconds.next_multiple_of(5)),
         90..5400 => format!("about {} min", seconds.div_ceil(60)),
         _ => format!("about {} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
-}
-
-/// A line that is redrawn in place, if standard error is a terminal.
-#[derive(Debug)]
-pub struct StatusLine {
-    shown: bool,
-    is_drawn: bool,
-}
-
-impl StatusLine {
-    /// `quiet`: the line is never drawn.
-    pub fn new(quiet: bool) -> Self {
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Self {
-            shown: !quiet && !dumb && io::stderr().is_terminal(),
-            is_drawn: false,
-        }
-    }
-
-    /// Draws it, cut to the terminal's width: a line that wraps cannot be redrawn.
-    pub fn draw(&mut self, text: &str) {
-        if !self.shown {
-            return;
-        }
-        let width = terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| width.0);
-        let text: String = text
-            .chars()
-            .take(usize::from(width).saturating_sub(1))
-            .collect();
-        self.write(&format!("\r{text}\x1b[K"));
-        self.is_drawn = true;
-    }
-
-    /// Clears it, so that a line that stays can be printed.
-    pub fn clear(&mut self) {
-        if self.is_drawn {
-            self.write("\r\x1b[K");
-            self.is_drawn = false;
-        }
-    }
-
-    fn write(&self, text: &str) {
-        let mut err = io::stderr().lock();
-        let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
-    }
-}
-
-impl Drop for StatusLine {
-    fn drop(&mut self) {
-        self.clear();
     }
 }
 

@@ -3,10 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 
-use punctual_machine::tune::{Journal, TuneError, changes_of};
-use punctual_record::live::{LiveView, Step};
-use punctual_record::tuning::Change;
-use punctual_record::{Run, RunDirectory};
+use punctual_machine::tune::{Journal, changes_of};
 use punctual_report::tuning;
 
 use super::super::failure::{Failure, SETUP};
@@ -14,7 +11,7 @@ use super::super::flags::TuneRunFlags;
 use super::super::{knobs, out};
 use super::{check_named, found, left_as_it_is};
 use crate::conduct::wrap::{WrapError, wrap};
-use crate::conduct::{ConductError, Progress, TunePlan};
+use crate::conduct::{ConductError, Observed, Observer, TunePlan};
 
 /// The exit status of a shell for a program that is not there, and for one that can't be executed.
 const NOT_FOUND: u8 = 127;
@@ -79,21 +76,17 @@ struct Complaints {
     is_left: bool,
 }
 
-impl Progress for Complaints {
-    fn tick(&mut self, _: &LiveView) {}
-
-    fn saved(&mut self, _: &Run, _: &RunDirectory) {}
-
-    fn not_changed(&mut self, change: &Change, error: &TuneError) {
-        out::complain(&left_as_it_is(change, error));
+impl Observer for Complaints {
+    fn observe(&mut self, event: Observed<'_>) {
+        match event {
+            Observed::NotChanged(change, error) => out::complain(&left_as_it_is(change, error)),
+            Observed::NotRestored(error) => {
+                self.is_left = true;
+                out::complain(&format!(
+                    "not every setting is restored: {error}; punctual tune status shows them"
+                ));
+            }
+            _ => {}
+        }
     }
-
-    fn not_restored(&mut self, error: &TuneError) {
-        self.is_left = true;
-        out::complain(&format!(
-            "not every setting is restored: {error}; punctual tune status shows them"
-        ));
-    }
-
-    fn step(&mut self, _: &Step) {}
 }

@@ -27,6 +27,7 @@ use punctual_stats::experiment::pair_order;
 use self::beside::{Beside, RtLoad};
 use self::one_run::{Ran, Running};
 use self::runner::{RunAnswer, RunJob};
+use super::observer::{Observed, Observer};
 use super::signals::Signals;
 
 pub use error::CostError;
@@ -58,12 +59,6 @@ pub struct CostPlan {
     pub state: PathBuf,
 }
 
-/// Receives the progress.
-pub trait CostProgress {
-    /// A run has ended: how many of all, and what is known of the time that the rest takes.
-    fn ran(&mut self, done: u64, all: u64, left: Option<Duration>);
-}
-
 /// Which half of runs is made where a reboot lies between them.
 #[derive(Debug)]
 pub enum Half {
@@ -81,7 +76,7 @@ pub fn cost(
     plan: &CostPlan,
     half: Option<Half>,
     directory: &RunDirectory,
-    progress: &mut dyn CostProgress,
+    progress: &mut dyn Observer,
 ) -> Result<Cost, CostError> {
     let signals = Signals::listen().map_err(CostError::Signals)?;
     let machine = this_machine();
@@ -185,7 +180,7 @@ fn order(treatments: usize, pairs: u64, seed: u64) -> Vec<Next> {
 struct Making<'m> {
     plan: &'m CostPlan,
     directory: &'m RunDirectory,
-    progress: &'m mut dyn CostProgress,
+    progress: &'m mut dyn Observer,
     switching: Switching,
     ends: &'m dyn Fn() -> bool,
     /// Set when punctual goes on after a stop.
@@ -231,7 +226,7 @@ impl Making<'_> {
                 return Ok(false);
             }
             done += 1;
-            self.progress.ran(done, all, None);
+            self.progress.observe(Observed::Ran(done, all, None));
         }
         let counted = Instant::now();
         for (at, next) in nexts.iter().enumerate() {
@@ -242,8 +237,8 @@ impl Making<'_> {
             done += 1;
             let left = nexts.len() - at - 1;
             let each = counted.elapsed().div_f64((at + 1) as f64);
-            self.progress
-                .ran(done, all, Some(each.mul_f64(left as f64)));
+            let left = Some(each.mul_f64(left as f64));
+            self.progress.observe(Observed::Ran(done, all, left));
             if self.machine == 0 && self.saved.elapsed() > SAVED_EVERY {
                 self.saved = Instant::now();
                 self.save()?;

@@ -21,7 +21,7 @@ use super::compose::{PEAKS, empty, stop_event};
 use super::error::ConductError;
 use super::explain::{self, Explaining, TaskSeen, Wanted};
 use super::keeping::{Keeping, save};
-use super::progress::Progress;
+use super::observer::{Observed, Observer};
 use super::run::gather::Gathering;
 use super::run::in_force::{self, Held};
 use super::run::pace::Pace;
@@ -61,13 +61,13 @@ const NAP: Duration = Duration::from_millis(250);
 pub fn exec(
     plan: &ExecPlan,
     directory: &RunDirectory,
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
 ) -> Result<Run, ConductError> {
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let root = Root::live();
-    progress.step(&Step::ReadSettings);
+    progress.observe(Observed::Step(&Step::ReadSettings));
     let mut run = survey(plan, &root);
-    progress.step(&Step::MeasureSpeed);
+    progress.observe(Observed::Step(&Step::MeasureSpeed));
     let speeds = tasks::speeds(plan)?;
     run.tasks = Some(TaskRun {
         set: plan.set.clone(),
@@ -101,9 +101,9 @@ fn start(
     root: &Root,
     mut run: Run,
     speeds: &[CpuSpeed],
-    (progress, signals): (&mut dyn Progress, Signals),
+    (progress, signals): (&mut dyn Observer, Signals),
 ) -> Result<Run, ConductError> {
-    progress.step(&Step::SetUpTasks);
+    progress.observe(Observed::Step(&Step::SetUpTasks));
     let time_limit = TimeLimit::unless(|limit_us, hard_us| plan.beyond(limit_us, hard_us))?;
     // Of a set that can't be started nothing is kept.
     let (tasks, mut figures) = tasks::start(plan, speeds)?;
@@ -346,11 +346,11 @@ impl Measured for Executing {
         self.stretches.look_at_lanes(wake_ups, kept.elapsed_ns());
     }
 
-    fn show(&self, run: &Run, elapsed_ns: u64, progress: &mut dyn Progress) {
+    fn show(&self, run: &Run, elapsed_ns: u64, progress: &mut dyn Observer) {
         let most_by = self.explaining.as_ref().map(Explaining::most_by);
         let most_by = most_by.unwrap_or_default();
         let view = view::of(run, &self.gathering.look().lanes, &most_by, elapsed_ns);
-        progress.tasks(&view);
+        progress.observe(Observed::Tasks(&view));
     }
 
     fn compose(&mut self, run: &mut Run, elapsed_ns: u64) {

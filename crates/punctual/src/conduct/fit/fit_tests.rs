@@ -11,7 +11,6 @@ use punctual_load::{LoadClass, LoadSpec};
 use punctual_machine::tune::{RestoreRequest, Session, restore, status};
 use punctual_record::explanation::{Cause, Explanation, Ranked};
 use punctual_record::finding::{Check, Fault, Finding, FindingFix, FindingState};
-use punctual_record::live::{LiveView, Step};
 use punctual_record::tuning::Applied;
 use punctual_record::{Document, Interval, Placement, SystemState};
 use punctual_rt::sched::Policy;
@@ -152,7 +151,7 @@ impl MadeUp<'_> {
 }
 
 impl Steps for MadeUp<'_> {
-    fn qualify(&self, _: &str, on: &[FindingId], _: &mut dyn Progress) -> Result<Run, FitError> {
+    fn qualify(&self, _: &str, on: &[FindingId], _: &mut dyn Observer) -> Result<Run, FitError> {
         // No names stand for all bad findings.
         let changes = match on.is_empty() {
             true => Vec::new(),
@@ -205,7 +204,7 @@ impl Steps for MadeUp<'_> {
         _: &str,
         knobs: &[FindingId],
         _: u64,
-        _: &mut dyn Progress,
+        _: &mut dyn Observer,
     ) -> Result<Run, FitError> {
         assert_eq!(knobs, KNOBS);
         let mut run = self.run();
@@ -232,21 +231,8 @@ impl Steps for MadeUp<'_> {
 /// Shows nothing.
 struct Silent;
 
-impl Progress for Silent {
-    fn tick(&mut self, _: &LiveView) {}
-    fn saved(&mut self, _: &Run, _: &RunDirectory) {}
-    fn not_changed(&mut self, _: &Change, _: &TuneError) {}
-    fn not_restored(&mut self, _: &TuneError) {}
-    fn step(&mut self, _: &Step) {}
-}
-
-impl FitProgress for Silent {
-    fn begins(&mut self, _: &FitNext) {}
-    fn run(&mut self) -> &mut dyn Progress {
-        self
-    }
-    fn done(&mut self, _: &FitStep) {}
-    fn saved(&mut self, _: &Fit, _: &RunDirectory) {}
+impl Observer for Silent {
+    fn observe(&mut self, _: Observed<'_>) {}
 }
 
 /// A fit with these runs.

@@ -17,7 +17,7 @@ use punctual_record::tuning::{Change, Knob};
 use punctual_record::{Document, Run, RunDirectory, State, time};
 
 use super::error::ConductError;
-use super::progress::Progress;
+use super::observer::{Observed, Observer};
 use super::run::RunPlan;
 use super::signals::Signals;
 
@@ -65,21 +65,6 @@ impl FitPlan {
     }
 }
 
-/// Receives the progress of a fit.
-pub trait FitProgress {
-    /// A step begins.
-    fn begins(&mut self, next: &FitNext);
-
-    /// The display of the run that the step makes.
-    fn run(&mut self) -> &mut dyn Progress;
-
-    /// A step has ended.
-    fn done(&mut self, step: &FitStep);
-
-    /// The record was saved: its page can be made.
-    fn saved(&mut self, fit: &Fit, directory: &RunDirectory);
-}
-
 /// Makes all steps in an existing directory, on a machine with these findings, and returns the
 /// record, saved.
 ///
@@ -89,7 +74,7 @@ pub fn fit(
     plan: &FitPlan,
     check: &Check,
     directory: &RunDirectory,
-    progress: &mut dyn FitProgress,
+    progress: &mut dyn Observer,
 ) -> Result<Fit, FitError> {
     // Each run listens for itself: these hear what comes between two runs.
     let signals = Signals::listen().map_err(|error| FitError::Run(ConductError::Signals(error)))?;
@@ -139,7 +124,7 @@ struct Fitting<'f> {
     /// The machine before anything was changed.
     check: &'f Check,
     directory: &'f RunDirectory,
-    progress: &'f mut dyn FitProgress,
+    progress: &'f mut dyn Observer,
     /// Whether a signal has ended it.
     is_ended: &'f dyn Fn() -> bool,
     fit: Fit,
@@ -170,20 +155,20 @@ impl Fitting<'_> {
                 return Ok(FitOutcome::Stopped);
             }
             let step = Instant::now();
-            self.progress.begins(&next);
+            self.progress.observe(Observed::FitBegins(&next));
             let name = format!("{:02}", self.fit.steps.len() + 1);
             let (directory, run, what) = match &next {
                 FitNext::Over(outcome) => return Ok(outcome.clone()),
                 FitNext::Prove(knobs, within_ns) => {
                     let directory = format!("{name}-prove");
-                    let run = steps.prove(&directory, knobs, *within_ns, self.progress.run())?;
+                    let run = steps.prove(&directory, knobs, *within_ns, self.progress)?;
                     refuse_unswitched(&run)?;
                     let what = FitWork::proven(&run, knobs);
                     (directory, run, what)
                 }
                 FitNext::Qualify(on) => {
                     let directory = format!("{name}-qualify");
-                    let run = steps.qualify(&directory, on, self.progress.run())?;
+                    let run = steps.qualify(&directory, on, self.progress)?;
                     let what = self.qualified(&run, on);
                     (directory, run, what)
                 }
@@ -198,7 +183,7 @@ impl Fitting<'_> {
                 what,
                 length_ns: elapsed(step),
             };
-            self.progress.done(&done);
+            self.progress.observe(Observed::FitDone(&done));
             self.fit.steps.push(done);
             self.save();
             if matches!(run.state, State::Stopped(_)) {
@@ -229,7 +214,8 @@ impl Fitting<'_> {
     fn save(&mut self) {
         // The directory keeps any error.
         let _ = self.directory.save(&self.fit);
-        self.progress.saved(&self.fit, self.directory);
+        self.progress
+            .observe(Observed::FitSaved(&self.fit, self.directory));
     }
 }
 

@@ -9,7 +9,7 @@ use punctual_record::{Run, RunDirectory};
 
 use super::super::error::ConductError;
 use super::super::experiment::Design;
-use super::super::progress::Progress;
+use super::super::observer::Observer;
 use super::super::prove::{PlannedKnob, ProveKnobs, ProvePlan, prove};
 use super::super::run::{RunPlan, TunePlan, run};
 use super::{AROUND_NS, FitError, FitPlan};
@@ -21,7 +21,7 @@ pub(super) trait Steps {
         &self,
         name: &str,
         on: &[FindingId],
-        progress: &mut dyn Progress,
+        progress: &mut dyn Observer,
     ) -> Result<Run, FitError>;
 
     /// An experiment with these knobs.
@@ -30,7 +30,7 @@ pub(super) trait Steps {
         name: &str,
         knobs: &[FindingId],
         within_ns: u64,
-        progress: &mut dyn Progress,
+        progress: &mut dyn Observer,
     ) -> Result<Run, FitError>;
 }
 
@@ -65,7 +65,7 @@ impl Steps for Runs<'_> {
         &self,
         name: &str,
         on: &[FindingId],
-        progress: &mut dyn Progress,
+        progress: &mut dyn Observer,
     ) -> Result<Run, FitError> {
         let mut plan = self.plan.qualify.clone();
         plan.tune = (!on.is_empty()).then(|| TunePlan {
@@ -83,7 +83,7 @@ impl Steps for Runs<'_> {
         name: &str,
         knobs: &[FindingId],
         within_ns: u64,
-        progress: &mut dyn Progress,
+        progress: &mut dyn Observer,
     ) -> Result<Run, FitError> {
         let planned = knobs.iter().map(|knob| PlannedKnob {
             name: knob.name().to_owned(),

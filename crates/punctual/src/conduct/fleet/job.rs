@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::super::observer::{Observed, Observer};
 use super::collect::{self, FleetRun, NoRun, RunEnd};
 use super::commands::{Queue, Slurm};
 use super::error::SlurmError;
 use super::parse::{Attempt, Phase, Task};
-use super::plan::{Counts, FleetPlan, FleetProgress};
+use super::plan::{Counts, FleetPlan};
 use super::{ATTEMPTS, BATCH_SCRIPT, HOME};
 
 /// How often Slurm is asked for the tasks, of which the controller may have many.
@@ -39,7 +40,7 @@ pub fn conduct(
     plan: &FleetPlan,
     directory: &Path,
     is_interrupted: &dyn Fn() -> bool,
-    progress: &mut dyn FleetProgress,
+    progress: &mut dyn Observer,
 ) -> Result<Vec<FleetRun>, SlurmError> {
     let directory = fs::canonicalize(directory)
         .map_err(|error| SlurmError::File(directory.to_owned(), error))?;
@@ -59,7 +60,7 @@ pub fn conduct(
         .collect();
     slurm.pin(job, &tasks)?;
     slurm.release(&job.to_string())?;
-    progress.submitted(job, plan.tasks());
+    progress.observe(Observed::Submitted(job, plan.tasks()));
     let mut watch = Watch {
         slurm,
         plan,
@@ -156,7 +157,7 @@ impl Watch<'_> {
     fn run(
         &mut self,
         is_interrupted: &dyn Fn() -> bool,
-        progress: &mut dyn FleetProgress,
+        progress: &mut dyn Observer,
     ) -> Result<(), SlurmError> {
         let poll = match self.plan.tasks() {
             0..MANY => POLL,
@@ -165,7 +166,7 @@ impl Watch<'_> {
         loop {
             if is_interrupted() && self.cancelled.is_none() {
                 let outcome = self.slurm.cancel(&self.job.to_string());
-                progress.cancelled(self.job, outcome.as_ref().copied());
+                progress.observe(Observed::Cancelled(self.job, outcome.as_ref().copied()));
                 self.cancelled = Some(Instant::now());
             }
             let is_over = self.look(progress)?;
@@ -191,12 +192,12 @@ impl Watch<'_> {
     }
 
     /// Asks Slurm for the tasks; whether none is left in its queue.
-    fn look(&mut self, progress: &mut dyn FleetProgress) -> Result<bool, SlurmError> {
+    fn look(&mut self, progress: &mut dyn Observer) -> Result<bool, SlurmError> {
         let tasks = match self.slurm.queue(self.job)? {
             Queue::Tasks(tasks) => tasks,
             Queue::Forgotten => Vec::new(),
             Queue::Silent(said) => {
-                progress.silent(&said);
+                progress.observe(Observed::ControllerSilent(&said));
                 self.set_back = Some(Instant::now());
                 return Ok(false);
             }
@@ -220,7 +221,7 @@ impl Watch<'_> {
 
     /// Releases tasks that are held once more, since a controller that is killed loses what it had not saved.
     /// A task that a user holds meanwhile is left alone, as long as the controller answers.
-    fn release_again(&mut self, tasks: &[Task], progress: &mut dyn FleetProgress) {
+    fn release_again(&mut self, tasks: &[Task], progress: &mut dyn Observer) {
         let is_recent = self
             .set_back
             .is_some_and(|since| since.elapsed() < SET_BACK);
@@ -240,13 +241,13 @@ impl Watch<'_> {
                 .try_for_each(|(index, _)| self.slurm.release(&format!("{}_{index}", self.job)))
         });
         if released.is_ok() {
-            progress.released(held.len());
+            progress.observe(Observed::Released(held.len()));
         }
     }
 
     /// Starts tasks again that died; whether there was one. Cancels tasks that Slurm starts again
     /// though their run is complete: a node that failed may never return.
-    fn revive(&mut self, progress: &mut dyn FleetProgress) -> Result<bool, SlurmError> {
+    fn revive(&mut self, progress: &mut dyn Observer) -> Result<bool, SlurmError> {
         if self.cancelled.is_some() {
             return Ok(false);
         }
@@ -271,7 +272,7 @@ impl Watch<'_> {
             if self.slurm.requeue(&name).is_ok() {
                 has_revived = true;
                 if let Some((node, repetition)) = self.plan.run_of(*index) {
-                    progress.restarted(node, repetition, why);
+                    progress.observe(Observed::Restarted(node, repetition, why));
                 }
             }
         }
@@ -310,7 +311,7 @@ impl Watch<'_> {
     }
 
     /// Reports the runs that are new, or that there is none.
-    fn tell(&mut self, complete: &BTreeMap<usize, Attempt>, progress: &mut dyn FleetProgress) {
+    fn tell(&mut self, complete: &BTreeMap<usize, Attempt>, progress: &mut dyn Observer) {
         let counts = self.counts(complete);
         for (index, attempt) in complete {
             let Some((node, repetition)) = self.plan.run_of(*index) else {
@@ -322,10 +323,13 @@ impl Watch<'_> {
                     done: self.told.len(),
                     ..counts.clone()
                 };
-                progress.done(&run(node, repetition, attempt, &place), &counts);
+                progress.observe(Observed::RunDone(
+                    &run(node, repetition, attempt, &place),
+                    &counts,
+                ));
             }
         }
-        progress.tick(&counts);
+        progress.observe(Observed::Runs(&counts));
     }
 
     /// Moves the runs to where the user finds them.

@@ -15,7 +15,7 @@ pub use commands::Slurm;
 pub use error::SlurmError;
 pub use job::conduct;
 pub use parse::Node;
-pub use plan::{Counts, FleetPlan, FleetProgress};
+pub use plan::{Counts, FleetPlan};
 
 /// The batch script: also a file for users of Slurm alone.
 const BATCH_SCRIPT: &str = include_str!("../../../../../integrations/slurm/qualify.sbatch");

@@ -2,9 +2,6 @@
 
 use std::path::PathBuf;
 
-use super::collect::{FleetRun, NoRun};
-use super::error::SlurmError;
-
 /// What is to be run where.
 #[derive(Debug, Clone)]
 pub struct FleetPlan {
@@ -52,24 +49,6 @@ pub struct Counts {
     pub waiting: usize,
     /// A node that one waits for, and why, in Slurm's word.
     pub reason: Option<(String, String)>,
-}
-
-/// What is told while the job runs.
-pub trait FleetProgress {
-    /// The job was submitted.
-    fn submitted(&mut self, job: u64, tasks: usize);
-    /// A run is there.
-    fn done(&mut self, run: &FleetRun, counts: &Counts);
-    /// Nothing new.
-    fn tick(&mut self, counts: &Counts);
-    /// The controller had forgotten that tasks were released: they are released again.
-    fn released(&mut self, tasks: usize);
-    /// The controller does not answer, with what `squeue` says.
-    fn silent(&mut self, said: &str);
-    /// A run died, and is started again.
-    fn restarted(&mut self, node: &str, repetition: u32, why: NoRun);
-    /// The job was cancelled, or could not be.
-    fn cancelled(&mut self, job: u64, outcome: Result<(), &SlurmError>);
 }
 
 #[cfg(test)]

@@ -10,17 +10,14 @@ use std::sync::mpsc;
 use std::thread;
 
 use super::error::ConductError;
+use super::observer::{Observed, Observer};
 use super::plan::{Claim, TracingPlan};
-use super::progress::Progress;
 use super::signals::Signals;
 use super::watch::{Scope, Target, WatchPlan, watch_with};
 use punctual_machine::Root;
 use punctual_machine::survey::process;
-use punctual_machine::tune::TuneError;
 use punctual_record::explanation::NoKernelNames;
 use punctual_record::interference::{Interference, Operation};
-use punctual_record::live::{LiveView, LiveWatch, Step};
-use punctual_record::tuning::Change;
 use punctual_record::watch::{OffCpu, OffCpuPlace, Watch};
 use punctual_record::{Event, Happening, KernelCall, Run, RunDirectory};
 
@@ -84,7 +81,7 @@ pub fn interference(
     plan: &InterferencePlan,
     worker: &mut Command,
     directory: &RunDirectory,
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
 ) -> Result<Interference, InterferenceError> {
     // Before there is a process: it is to end with this one, and the empty directory with it.
     let signals = Signals::listen()
@@ -234,40 +231,21 @@ impl Drop for Worker {
 
 /// Lets the process begin when the watch has.
 struct Begins<'a> {
-    progress: &'a mut dyn Progress,
+    progress: &'a mut dyn Observer,
     go: Option<ChildStdin>,
     begun: bool,
 }
 
-impl Progress for Begins<'_> {
-    fn looks(&self) -> bool {
-        true
-    }
-    fn tick(&mut self, view: &LiveView) {
-        self.progress.tick(view);
-    }
-    fn watched(&mut self, view: &LiveWatch) {
-        if let Some(go) = self.go.as_mut().filter(|_| !self.begun) {
+impl Observer for Begins<'_> {
+    fn observe(&mut self, event: Observed<'_>) {
+        if let Observed::Watched(_) = event
+            && let Some(go) = self.go.as_mut().filter(|_| !self.begun)
+        {
             // A process that has ended is seen as one.
             let _ = go.write_all(b"\n");
             self.begun = true;
         }
-        self.progress.watched(view);
-    }
-    fn saved(&mut self, run: &Run, directory: &RunDirectory) {
-        self.progress.saved(run, directory);
-    }
-    fn make_room(&mut self, directory: &RunDirectory) {
-        self.progress.make_room(directory);
-    }
-    fn not_changed(&mut self, change: &Change, error: &TuneError) {
-        self.progress.not_changed(change, error);
-    }
-    fn not_restored(&mut self, error: &TuneError) {
-        self.progress.not_restored(error);
-    }
-    fn step(&mut self, step: &Step) {
-        self.progress.step(step);
+        self.progress.observe(event);
     }
 }
 

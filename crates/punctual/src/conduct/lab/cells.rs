@@ -8,13 +8,14 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::super::observer::{Observed, Observer};
 use super::cost::counted;
 use super::queue::Queue;
-use super::{Bench, Forecast, LabProgress, Making, Watched, round};
+use super::{Bench, Forecast, Making, Watched, round};
 use punctual_lab::bound::Bounding;
 use punctual_lab::cell::Work;
 use punctual_lab::machine::tail;
-use punctual_lab::observer::Observer;
+use punctual_lab::observer::Observer as GuestObserver;
 use punctual_lab::{CellPlan, CellResult};
 use punctual_record::lab::{
     CellFigures, LabCell, LabChain, LabTask, LabVariant, NoBound, NoResult,
@@ -120,11 +121,11 @@ pub fn run_all(
     ends: &(dyn Fn() -> bool + Sync),
     told: &mut dyn FnMut(News<'_, '_>, &Forecast),
 ) -> Vec<Outcome> {
-    let (observer, bounding) = (Observer::default(), Bounding::default());
+    let (observer, bounding) = (GuestObserver::default(), Bounding::default());
     let make = |cell: &Cell<'_>| {
         let (plan, ends) = (&cell.plan, &|| ends());
         let mut made = match making.watched {
-            Watched::Bills if Observer::suits(plan) => observer.watch(plan, bench.own(), ends),
+            Watched::Bills if GuestObserver::suits(plan) => observer.watch(plan, bench.own(), ends),
             Watched::Windows if Bounding::suits(plan) => {
                 plan.make(bench.own(), Some(&bounding), ends)
             }
@@ -191,7 +192,7 @@ pub fn keep(
     lab: &RunDirectory,
     cell: &Cell<'_>,
     outcome: &Result<CellResult, NoResult>,
-    progress: &mut dyn LabProgress,
+    progress: &mut dyn Observer,
 ) -> Vec<Unsaved> {
     let Ok(made) = outcome else {
         return Vec::new();
@@ -203,7 +204,7 @@ pub fn keep(
     // The directory keeps any error.
     if let (Work::Own(_), Some(run)) = (&cell.plan.work, &made.run) {
         let _ = folder.save(run);
-        progress.saved(run, &folder);
+        progress.observe(Observed::Saved(run, &folder));
     } else {
         for (name, bytes) in [("stdout", &made.stdout), ("stderr", &made.stderr)] {
             let _ = folder.save_file(name, bytes);

@@ -12,37 +12,16 @@ pub mod verify;
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 
+use super::observer::{Observed, Observer};
 pub use cells::{Cell, Outcome, STDOUT, figures};
 pub(super) use cells::{News, run_all};
 pub use cost::Counting;
 pub use forecast::Forecast;
 pub use plan::{Bench, BenchError, Column, LabPlan, Limits, Part, plan};
 pub use proof::{ProofPlan, scout};
-use punctual_lab::CellResult;
 use punctual_record::Unsaved;
 use punctual_record::lab::{Lab, NoResult};
 use punctual_record::{Document, RecordError, Run, RunDirectory, time};
-
-/// Receives the progress of a lab.
-pub trait LabProgress {
-    /// Its progress: each second, and whenever a cell starts or is done.
-    fn tick(&mut self, forecast: &Forecast);
-
-    /// A cell is done and saved.
-    fn done(
-        &mut self,
-        cell: &Cell<'_>,
-        outcome: &Result<CellResult, NoResult>,
-        forecast: &Forecast,
-    ) {
-        let _ = (cell, outcome, forecast);
-    }
-
-    /// The run of a cell was saved: its pictures can be drawn.
-    fn saved(&mut self, run: &Run, directory: &RunDirectory) {
-        let _ = (run, directory);
-    }
-}
 
 /// What is measured of a guest from outside, which changes nothing in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +90,7 @@ pub fn make(
     directory: &RunDirectory,
     command: Vec<String>,
     ends: &(dyn Fn() -> bool + Sync),
-    progress: &mut dyn LabProgress,
+    progress: &mut dyn Observer,
 ) -> FinishedLab {
     let begin = Instant::now();
     let started = time::rfc3339(SystemTime::now());
@@ -120,9 +99,9 @@ pub fn make(
     let outcomes = run_all(cells, bench, making, ends, &mut |news, forecast| {
         if let News::Done(cell, outcome) = news {
             unsaved.extend(cells::keep(directory, cell, outcome, progress));
-            progress.done(cell, outcome, forecast);
+            progress.observe(Observed::CellDone(cell, outcome, forecast));
         }
-        progress.tick(forecast);
+        progress.observe(Observed::Cells(forecast));
     });
     let lab = Lab {
         format: Lab::FORMAT.to_owned(),

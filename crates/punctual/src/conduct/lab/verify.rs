@@ -4,8 +4,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::super::observer::{Observed, Observer};
 use super::cells::{Cell, run_all};
-use super::{Bench, LabProgress, Making, Outcome};
+use super::{Bench, Making, Outcome};
 use punctual_lab::cell::Work;
 use punctual_lab::{CellPlan, LabError};
 use punctual_record::document::directory_of;
@@ -174,10 +175,12 @@ pub fn again(
     bench: &Bench,
     making: &Making<'_>,
     ends: &(dyn Fn() -> bool + Sync),
-    progress: &mut dyn LabProgress,
+    progress: &mut dyn Observer,
 ) -> Result<Vec<Outcome>, LabError> {
     let cells = cells(before, bench)?;
-    let mut tick = |_: super::News<'_, '_>, forecast: &super::Forecast| progress.tick(forecast);
+    let mut tick = |_: super::News<'_, '_>, forecast: &super::Forecast| {
+        progress.observe(Observed::Cells(forecast))
+    };
     Ok(run_all(&cells, bench, making, ends, &mut tick))
 }
 

@@ -21,6 +21,7 @@ use punctual_stats::experiment::BlockLatencies;
 use punctual_stats::histogram::HistogramRecord;
 
 use super::error::ConductError;
+use super::observer::{Observed, Observer};
 use super::run::{LoadPlan, begin_loads, load_record};
 use super::signals::Signals;
 use course::{Order, cycles_of, loop_of, ordered, setup_of};
@@ -83,14 +84,6 @@ impl LadderPlan {
     }
 }
 
-/// Receives the progress of a ladder.
-pub trait LadderProgress {
-    /// A block begins: the `done` before it are in the record, of `all`.
-    fn block(&mut self, ladder: &Ladder, rung: Rung, done: usize, all: usize);
-    /// The record was saved: its page can be made.
-    fn saved(&mut self, ladder: &Ladder, directory: &RunDirectory);
-}
-
 /// Measures a ladder in an existing directory, and returns its record, judged and saved.
 ///
 /// # Errors
@@ -98,7 +91,7 @@ pub trait LadderProgress {
 pub fn ladder(
     plan: &LadderPlan,
     directory: &RunDirectory,
-    progress: &mut dyn LadderProgress,
+    progress: &mut dyn Observer,
 ) -> Result<Ladder, LadderError> {
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let possible = possible::find(plan)?;
@@ -125,7 +118,7 @@ struct Climb<'c> {
     /// The settings of the highest rung.
     quiet: Option<Quiet>,
     directory: &'c RunDirectory,
-    progress: &'c mut dyn LadderProgress,
+    progress: &'c mut dyn Observer,
 }
 
 impl<'c> Climb<'c> {
@@ -133,7 +126,7 @@ impl<'c> Climb<'c> {
         plan: &LadderPlan,
         possible: Possible,
         directory: &'c RunDirectory,
-        progress: &'c mut dyn LadderProgress,
+        progress: &'c mut dyn Observer,
     ) -> Result<Self, LadderError> {
         let mut ladder = Ladder {
             format: Ladder::FORMAT.to_owned(),
@@ -181,8 +174,8 @@ impl<'c> Climb<'c> {
                 outcome = LadderOutcome::Stopped;
                 break;
             }
-            self.progress
-                .block(&self.ladder, place.1, done, order.len());
+            let begins = Observed::Block(&self.ladder, place.1, done, order.len());
+            self.progress.observe(begins);
             // Whether the loads go on working is looked at several times a second.
             let mut goes_on = || {
                 if let Some(loads) = &mut loads {
@@ -274,7 +267,8 @@ impl<'c> Climb<'c> {
         rungs.for_each(|(rung, responses)| rung.response = HistogramRecord::from(responses));
         // The directory keeps any error.
         let _ = self.directory.save(&self.ladder);
-        self.progress.saved(&self.ladder, self.directory);
+        self.progress
+            .observe(Observed::LadderSaved(&self.ladder, self.directory));
     }
 
     fn judge(&mut self) {

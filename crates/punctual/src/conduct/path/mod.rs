@@ -28,7 +28,7 @@ use super::compose::{PEAKS, empty, stop_event};
 use super::error::ConductError;
 use super::experiment::Experimenting;
 use super::keeping::{Keeping, save};
-use super::progress::Progress;
+use super::observer::{Observed, Observer};
 use super::run::Companion;
 use super::run::gather::Gathering;
 use super::run::in_force::{self, Held};
@@ -69,7 +69,7 @@ const REPORT_WITHIN: Duration = Duration::from_secs(10);
 pub fn measure(
     plan: &PathPlan,
     directory: &RunDirectory,
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
 ) -> Result<Run, ConductError> {
     measure_with(plan, directory, progress, None)
 }
@@ -81,16 +81,16 @@ pub fn measure(
 pub(super) fn measure_with(
     plan: &PathPlan,
     directory: &RunDirectory,
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
     experiment: Option<Experimenting>,
 ) -> Result<Run, ConductError> {
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     let root = Root::live();
-    progress.step(&Step::ReadSettings);
+    progress.observe(Observed::Step(&Step::ReadSettings));
     let run = survey(plan, &root);
-    progress.step(&Step::Connect {
+    progress.observe(Observed::Step(&Step::Connect {
         host: plan.host.clone(),
-    });
+    }));
     let (session, launch) = connect(plan)?;
     let path = path_of(plan, &session, launch);
     let outputs = (progress, signals);
@@ -209,9 +209,9 @@ fn start(
     directory: &RunDirectory,
     root: &Root,
     (mut run, path, session, mut experiment): (Run, PathRun, Session, Option<Experimenting>),
-    (progress, signals): (&mut dyn Progress, Signals),
+    (progress, signals): (&mut dyn Observer, Signals),
 ) -> Result<Run, ConductError> {
-    progress.step(&Step::SetUpProbes);
+    progress.observe(Observed::Step(&Step::SetUpProbes));
     let rules = rules(plan, &path, &session);
     let peer_demands = compose::peer_demands(&path.peer.conditions);
     run.path = Some(path);
@@ -447,10 +447,10 @@ impl Measured for Measuring {
         self.stretches.look(&collector, kept.elapsed_ns());
     }
 
-    fn show(&self, run: &Run, elapsed_ns: u64, progress: &mut dyn Progress) {
+    fn show(&self, run: &Run, elapsed_ns: u64, progress: &mut dyn Observer) {
         let status = self.loads.as_ref().map(LoadSet::status).unwrap_or_default();
         let view = super::run::view::of(run, &self.gathering.look(), &status, elapsed_ns);
-        progress.tick(&view);
+        progress.observe(Observed::Tick(&view));
     }
 
     fn compose(&mut self, run: &mut Run, _: u64) {

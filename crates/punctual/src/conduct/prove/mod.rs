@@ -12,8 +12,8 @@ use punctual_record::{Run, RunDirectory};
 
 use super::error::ConductError;
 use super::experiment::{Design, Experimenting};
+use super::observer::{Observed, Observer};
 use super::path::{PathPlan, measure_with};
-use super::progress::Progress;
 use super::run::{RunPlan, run_with};
 
 pub use error::KnobError;
@@ -53,7 +53,7 @@ pub fn prove_path(
     plan: &ProvePathPlan,
     knobs: ProveKnobs,
     directory: &RunDirectory,
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
 ) -> Result<Run, ConductError> {
     let (experiment, session, places) = begin(&plan.state, &plan.experiment, knobs, progress)?;
     let experimenting = Experimenting::of_messages(experiment, plan.design, session, places);
@@ -68,7 +68,7 @@ pub fn prove(
     plan: &ProvePlan,
     knobs: ProveKnobs,
     directory: &RunDirectory,
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
 ) -> Result<Run, ConductError> {
     let (experiment, session, places) = begin(&plan.state, &plan.experiment, knobs, progress)?;
     let interval_ns = plan.run.probes.interval.nominal_ns();
@@ -82,7 +82,7 @@ fn begin(
     state: &Path,
     experiment: &Experiment,
     knobs: ProveKnobs,
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
 ) -> Result<(Experiment, Session, Vec<Vec<usize>>), ConductError> {
     let journal = Journal::open(state).map_err(ConductError::Switch)?;
     let (changes, places) = knobs.changes();
@@ -91,6 +91,6 @@ fn begin(
         knobs: knobs.into_knobs(),
         ..experiment.clone()
     };
-    progress.experiment(&experiment);
+    progress.observe(Observed::Experiment(&experiment));
     Ok((experiment, session, places))
 }

@@ -23,7 +23,7 @@ use super::compose::empty;
 use super::error::ConductError;
 use super::explain;
 use super::keeping::{Keeping, save};
-use super::progress::Progress;
+use super::observer::{Observed, Observer};
 use super::signals::Signals;
 use super::under_way::UnderWay;
 use crate::probe::collector::{Collector, SampleSink};
@@ -56,7 +56,7 @@ use wake_ups::{Course, WakeUps};
 pub fn run(
     plan: &RunPlan,
     directory: &RunDirectory,
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
 ) -> Result<Run, ConductError> {
     run_with(plan, directory, progress, None)
 }
@@ -68,7 +68,7 @@ pub fn run(
 pub fn run_with(
     plan: &RunPlan,
     directory: &RunDirectory,
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
     companion: Option<Box<dyn Companion>>,
 ) -> Result<Run, ConductError> {
     let signals = Signals::listen().map_err(ConductError::Signals)?;
@@ -89,17 +89,17 @@ pub fn run_with(
 fn tuned(
     plan: &RunPlan,
     directory: &RunDirectory,
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
     signals: Signals,
     root: &Root,
     tuning: Option<&Tuning>,
     companion: Option<Box<dyn Companion>>,
 ) -> Result<Run, ConductError> {
-    progress.step(&Step::ReadSettings);
+    progress.observe(Observed::Step(&Step::ReadSettings));
     let mut run = survey(plan, root);
     run.tuned = tuning.map_or_else(Vec::new, |it| it.tuned().to_vec());
     if plan.check {
-        progress.step(&Step::CheckMachine);
+        progress.observe(Observed::Step(&Step::CheckMachine));
         run.findings = Some(check_machine(plan, root));
     }
     save(directory, &run)?;
@@ -114,7 +114,7 @@ fn tuned(
         ));
         // It was measured; the directory keeps any error of saving.
         if directory.save(run).is_ok() {
-            progress.saved(run, directory);
+            progress.observe(Observed::Saved(run, directory));
         }
     }
     if outcome.is_err() {
@@ -156,7 +156,7 @@ fn check_machine(plan: &RunPlan, root: &Root) -> RunFindings {
 fn measure(
     plan: &RunPlan,
     directory: &RunDirectory,
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
     mut signals: Signals,
     root: &Root,
     mut run: Run,
@@ -167,7 +167,7 @@ fn measure(
     let housekeeping = plan.placement.housekeeping;
 
     let time_limit = TimeLimit::begin(&plan.probes)?;
-    progress.step(&Step::SetUpProbes);
+    progress.observe(Observed::Step(&Step::SetUpProbes));
     let gaps = Hwlat::begin(&plan.probes)?.map(|hwlat| Arc::new(hwlat) as Arc<dyn GapFeed>);
     let (probes, rings) = probes::start_probes(&plan.probes, gaps)?;
     signals
@@ -201,7 +201,9 @@ fn measure(
         .collect();
 
     setup::refuse_if_signalled(&signals)?;
-    let loads = setup::prepare_loads(&plan.load, &signals, |step| progress.step(step))?;
+    let loads = setup::prepare_loads(&plan.load, &signals, |step| {
+        progress.observe(Observed::Step(step))
+    })?;
 
     let lanes = setup::lanes(&plan.probes, plan.duration_ns, deadline_ns, &probes, rings);
     let pace = Arc::new(Pace::of(&plan.probes.interval));

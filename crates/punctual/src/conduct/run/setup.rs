@@ -14,8 +14,8 @@ use super::stops::StopDetector;
 use crate::conduct::compose::PEAKS;
 use crate::conduct::error::ConductError;
 use crate::conduct::explain::{Explaining, Wanted};
+use crate::conduct::observer::{Observed, Observer};
 use crate::conduct::plan::TracingPlan;
-use crate::conduct::progress::Progress;
 use crate::conduct::signals::Signals;
 use crate::probe::collector::{Classifier, Lane};
 use crate::probe::cycle::Sample;
@@ -121,9 +121,9 @@ pub fn stop_detector(
 pub fn start_loads(
     plan: &LoadPlan,
     signals: &Signals,
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
 ) -> Result<Option<LoadSet>, ConductError> {
-    begin_loads(plan, signals, |step| progress.step(step))
+    begin_loads(plan, signals, |step| progress.observe(Observed::Step(step)))
 }
 
 /// As [`start_loads`], of what is no run: `say` is told which step this is.

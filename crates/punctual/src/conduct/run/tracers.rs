@@ -14,7 +14,7 @@ use punctual_stats::histogram::Histogram;
 use super::plan::{LoadPlan, ProbePlan};
 use super::setup;
 use crate::conduct::error::ConductError;
-use crate::conduct::progress::Progress;
+use crate::conduct::observer::{Observed, Observer};
 use crate::conduct::signals::Signals;
 use crate::probe::gaps::GapFeed;
 use punctual_record::live::Step;
@@ -100,7 +100,7 @@ pub fn cross_check(
     probes: &ProbePlan,
     load: &LoadPlan,
     run: &Run,
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
 ) -> CrossCheck {
     let tracer = if probes.gaps.is_some() {
         KernelTracer::Osnoise
@@ -136,7 +136,7 @@ struct Reported {
 fn measure(
     (plan, load): (&ProbePlan, &LoadPlan),
     run: &Run,
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
     tracer: &'static str,
     check: &mut CrossCheck,
 ) -> Result<(), CrossCheckFault> {
@@ -164,10 +164,10 @@ fn measure(
     let signals = Signals::listen().map_err(failed)?;
     let loads = setup::start_loads(load, &signals, progress).map_err(failed)?;
     let length = Duration::from_nanos(run.measured_ns);
-    progress.step(&Step::CrossCheck {
+    progress.observe(Observed::Step(&Step::CrossCheck {
         tracer: check.tracer,
         length_ns: run.measured_ns,
-    });
+    }));
     let mut tracing = Tracer::start(&setup).map_err(failed)?;
     set_policy(tracer, &plan.cpus, plan.policy);
     let begin = Instant::now();

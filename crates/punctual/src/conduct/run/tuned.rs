@@ -8,7 +8,7 @@ use punctual_record::{Event, Happening};
 
 use super::plan::TunePlan;
 use crate::conduct::error::ConductError;
-use crate::conduct::progress::Progress;
+use crate::conduct::observer::{Observed, Observer};
 
 /// The settings of a run. They are restored when this is dropped.
 pub struct Tuning {
@@ -24,7 +24,7 @@ impl Tuning {
     ///
     /// # Errors
     /// [`ConductError::Tune`]: nothing is left changed.
-    pub fn begin(plan: &TunePlan, progress: &mut dyn Progress) -> Result<Self, ConductError> {
+    pub fn begin(plan: &TunePlan, progress: &mut dyn Observer) -> Result<Self, ConductError> {
         let differs = |change: &&Change| {
             let now = read(&change.setting);
             // What can't be read is an error of the session.
@@ -62,7 +62,7 @@ impl Tuning {
             return Err(ConductError::Tune(error));
         }
         for (change, error) in &refused {
-            progress.not_changed(change, error);
+            progress.observe(Observed::NotChanged(change, error));
         }
         Ok(Self {
             tuned,
@@ -76,11 +76,11 @@ impl Tuning {
     }
 
     /// Restores everything; what can't be is told.
-    pub fn end(self, progress: &mut dyn Progress) {
+    pub fn end(self, progress: &mut dyn Observer) {
         if let Some(session) = self.session {
-            progress.step(&Step::RestoreSettings);
+            progress.observe(Observed::Step(&Step::RestoreSettings));
             if let Err(error) = session.end() {
-                progress.not_restored(&error);
+                progress.observe(Observed::NotRestored(&error));
             }
         }
     }

@@ -19,7 +19,7 @@ use crate::conduct::blocks::Stretches;
 use crate::conduct::compose::stop_event;
 use crate::conduct::explain::{Explaining, number};
 use crate::conduct::keeping::Keeping;
-use crate::conduct::progress::Progress;
+use crate::conduct::observer::{Observed, Observer};
 use crate::conduct::under_way::Measured;
 use crate::probe::collector::Lane;
 use crate::probe::cycle::Ended;
@@ -112,10 +112,10 @@ impl Measured for WakeUps {
         stretches.look(&self.gathering.look(), kept.elapsed_ns());
     }
 
-    fn show(&self, run: &Run, elapsed_ns: u64, progress: &mut dyn Progress) {
+    fn show(&self, run: &Run, elapsed_ns: u64, progress: &mut dyn Observer) {
         let loads = self.loads.as_ref().map(LoadSet::status).unwrap_or_default();
         let view = view::of(run, &self.gathering.look(), &loads, elapsed_ns);
-        progress.tick(&view);
+        progress.observe(Observed::Tick(&view));
     }
 
     fn compose(&mut self, run: &mut Run, _: u64) {

@@ -29,8 +29,8 @@ use super::error::ConductError;
 use super::explain::{self, Wanted};
 use super::housekeeper::NICE;
 use super::keeping::{Keeping, save};
+use super::observer::{Observed, Observer};
 use super::plan::TracingPlan;
-use super::progress::Progress;
 use super::signals::Signals;
 use super::under_way::{Measured, UnderWay};
 use crate::system::monitor::{Monitor, Monitored};
@@ -132,7 +132,7 @@ trait Watched {
 pub fn watch(
     plan: &WatchPlan,
     directory: &RunDirectory,
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
 ) -> Result<Run, ConductError> {
     let signals = Signals::listen().map_err(ConductError::Signals)?;
     watch_with(signals, plan, directory, progress)
@@ -146,13 +146,13 @@ pub(super) fn watch_with(
     signals: Signals,
     plan: &WatchPlan,
     directory: &RunDirectory,
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
 ) -> Result<Run, ConductError> {
     let root = Root::live();
-    progress.step(&Step::ReadSettings);
+    progress.observe(Observed::Step(&Step::ReadSettings));
     let cpus = survey::online(&root);
     let mut run = survey(plan, &cpus, &root);
-    progress.step(&Step::SetUpTracing);
+    progress.observe(Observed::Step(&Step::SetUpTracing));
     let limits_ns = plan.claim.requirements.iter().map(Requirement::limit_ns);
     let length = Length {
         duration_ns: plan.duration_ns,
@@ -212,7 +212,7 @@ fn explained(plan: &TracingPlan, deadline_ns: Option<u64>, cpus: &[usize]) -> Op
 fn measure<W: Watched>(
     mut run: Run,
     directory: &RunDirectory,
-    progress: &mut dyn Progress,
+    progress: &mut dyn Observer,
     signals: Signals,
     cpus: &[usize],
     watched: W,
@@ -273,8 +273,8 @@ impl<W: Watched> Measured for Threads<W> {
         self.watched.count(elapsed_ns);
     }
 
-    fn show(&self, run: &Run, elapsed_ns: u64, progress: &mut dyn Progress) {
-        progress.watched(&self.watched.view(run, elapsed_ns));
+    fn show(&self, run: &Run, elapsed_ns: u64, progress: &mut dyn Observer) {
+        progress.observe(Observed::Watched(&self.watched.view(run, elapsed_ns)));
     }
 
     fn has_vanished(&self) -> Option<Gone> {
