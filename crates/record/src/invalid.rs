@@ -357,6 +357,10 @@ fn mark_fault(mark: &WatchedMark) -> Option<MarkFault> {
     if let Some(why) = &mark.refused {
         return Some(MarkFault::NotSeen { why: why.clone() });
     }
+    // One that took longer decides, whatever the others took.
+    if mark.sum(|thread| thread.longer) > 0 {
+        return None;
+    }
     let lost = mark.sum(|thread| thread.lost);
     if lost > 0 {
         return Some(MarkFault::LengthsLost { passes: lost });
@@ -368,9 +372,7 @@ fn mark_fault(mark: &WatchedMark) -> Option<MarkFault> {
     }
     let unfinished = mark.sum(|thread| thread.unfinished);
     if mark.sum(|thread| thread.lengths.count) > 0 {
-        // One that took longer decides, whatever the others took.
-        let open = unfinished > 0 && mark.sum(|thread| thread.longer) == 0;
-        return open.then_some(MarkFault::Unfinished { passes: unfinished });
+        return (unfinished > 0).then_some(MarkFault::Unfinished { passes: unfinished });
     }
     Some(match (mark.unwatched, mark.sum(|thread| thread.count)) {
         (0, 0) => MarkFault::NeverPassed,

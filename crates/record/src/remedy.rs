@@ -170,8 +170,14 @@ pub fn is_managed(name: &str) -> bool {
         || (name.starts_with("nvme") && name.contains('q') && !name.ends_with("q0"))
 }
 
+/// Whether an interrupt is of one CPU alone, by its name: a timer, a counter, what CPUs send each other.
+#[must_use]
+pub fn is_per_cpu(name: &str) -> bool {
+    name.contains("timer") || name.contains("pmu") || name.starts_with("IPI")
+}
+
 fn interrupt(name: &str) -> Remedy {
-    if name.contains("timer") {
+    if is_per_cpu(name) {
         // A timer's interrupt belongs to its CPU.
         return with(&[FindingId::NohzFull], Obstacle::Kernel);
     }

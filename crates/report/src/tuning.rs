@@ -51,6 +51,13 @@ pub fn command(setting: &Setting, value: &str) -> String {
         },
         Setting::Scheduling { thread } => {
             let mut numbers = value.split_whitespace();
+            if let ["6", _, _, runtime, deadline, period] = numbers.clone().collect::<Vec<_>>()[..]
+            {
+                let flags = format!(
+                    "-d --sched-runtime {runtime} --sched-deadline {deadline} --sched-period {period}"
+                );
+                return chrt(&flags, "0", thread.tid, &thread.name);
+            }
             let letter = match numbers.next() {
                 Some("1") => "-f",
                 Some("2") => "-r",

@@ -2,7 +2,7 @@
 
 use punctual_record::cpu_list;
 use punctual_record::finding::{Counted, Elsewhere, FindingState, Item, ItemKind, Unknown};
-use punctual_record::remedy::is_managed;
+use punctual_record::remedy::{is_managed, is_per_cpu};
 use punctual_rt::cpulist;
 
 use super::isolation::{lacking, list, none_on_cpus, shared};
@@ -29,8 +29,9 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
         let is_action = |name: &String| root.names(&format!("{folder}/{name}")).is_ok();
         let mut actions = root.names(&folder).unwrap_or_default();
         actions.retain(is_action);
-        // An interrupt that nobody has requested is not delivered.
-        if actions.is_empty() || has_managed(&actions) != managed {
+        // An interrupt that nobody has requested is not delivered, and one of a CPU alone not moved.
+        let is_fixed = actions.iter().any(|name| is_per_cpu(name));
+        if actions.is_empty() || is_fixed || has_managed(&actions) != managed {
             continue;
         }
         let effective = format!("{folder}/effective_affinity_list");

@@ -307,9 +307,14 @@ pub(super) fn vmstat_interval(look: &mut Look<'_>) -> Looked {
         && leaves_isolated
         && let Ok(cpus) = look.real_time_cpus()
     {
-        let isolated = list(BY_KERNEL, &look.required(BY_KERNEL)?)?;
-        let without_tick = tickless(look)?;
-        if lacking(&lacking(cpus, &isolated), &without_tick).is_empty() {
+        let mut isolated = list(BY_KERNEL, &look.required(BY_KERNEL)?)?;
+        isolated.extend(tickless(look)?);
+        // `cpuset_cpu_is_isolated` was added to it.
+        if look.version()? >= Version(6, 8) {
+            let by_group = look.optional(BY_GROUPS)?.unwrap_or_default();
+            isolated.extend(list(BY_GROUPS, &by_group)?);
+        }
+        if lacking(cpus, &isolated).is_empty() {
             return ok();
         }
     }

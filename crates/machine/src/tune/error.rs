@@ -19,6 +19,13 @@ pub enum TuneError {
         /// Why not.
         source: io::Error,
     },
+    /// Settings were restored, and the journal can't be written: it still lists them.
+    NotClosed {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// The journal can't be read.
     UnreadJournal {
         /// The file.
@@ -112,6 +119,12 @@ impl std::fmt::Display for TuneError {
                 path.display(),
                 crate::root::plain(source)
             ),
+            Self::NotClosed { path, source } => write!(
+                f,
+                "{}: {}: settings were restored, but the journal still lists them: make room, and restore again",
+                path.display(),
+                crate::root::plain(source)
+            ),
             Self::UnreadJournal { path, source } => write!(
                 f,
                 "{}: the journal can't be read: {}; run it as root",
@@ -188,6 +201,7 @@ impl std::error::Error for TuneError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Journal { source, .. }
+            | Self::NotClosed { source, .. }
             | Self::UnreadJournal { source, .. }
             | Self::Unreadable { source, .. }
             | Self::Refused { source, .. } => Some(source),

@@ -84,7 +84,7 @@ pub struct RestoreRequest<'a> {
 /// unless it is forced. What was restored leaves the journal.
 ///
 /// # Errors
-/// [`TuneError::Journal`] if the journal can't be written: the settings are restored.
+/// [`TuneError::NotClosed`] if the journal can't be written: the settings are restored.
 pub fn restore(
     journal: &mut Journal,
     request: &RestoreRequest<'_>,
@@ -127,10 +127,26 @@ pub fn restore(
         is_overwritten |= matches!(entry.setting, Setting::Partition { .. });
         results.push((entry.clone(), result));
     }
+    // The kernel refuses some while another is as it was set: a preference of energy under the governor performance.
+    for (entry, result) in &mut results {
+        let is_refused = matches!(result, Restored::Failed(_)) && !request.dry_run;
+        if is_refused
+            && matches!(
+                applied(journal, entry),
+                Applied::Ours(_) | Applied::Configured(_)
+            )
+            && write_original(entry).is_ok()
+        {
+            *result = Restored::Written;
+        }
+    }
     if !request.dry_run {
         let done = results.iter().filter(|(_, result)| result.is_done());
         let done: Vec<Entry> = done.map(|(entry, _)| entry.clone()).collect();
-        journal.close(&done)?;
+        journal.close(&done).map_err(|error| match error {
+            TuneError::Journal { path, source } => TuneError::NotClosed { path, source },
+            other => other,
+        })?;
     }
     Ok(results)
 }

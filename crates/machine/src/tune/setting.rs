@@ -7,6 +7,7 @@ use std::path::Path;
 
 use punctual_record::cpu_list;
 use punctual_record::proc_stat::Stat;
+use punctual_record::proc_status;
 use punctual_record::tuning::{Setting, ThreadIdentity};
 use punctual_rt::sys::task::{self, SchedAttr};
 use punctual_rt::{affinity, cpulist};
@@ -185,7 +186,16 @@ pub fn read(setting: &Setting) -> io::Result<String> {
         }
         Setting::Affinity { thread } => {
             check_present(thread)?;
-            Ok(cpu_list(&affinity::get(thread.tid)?))
+            // The system call leaves out CPUs that are offline, which the thread may use again.
+            let status = Root::live().text(&format!("/proc/{}/status", thread.tid));
+            let listed = status.ok().and_then(|text| {
+                let list = proc_status::value(&text, "Cpus_allowed_list")?;
+                cpulist::numbers(list).ok()
+            });
+            match listed {
+                Some(cpus) => Ok(cpu_list(&cpus)),
+                None => Ok(cpu_list(&affinity::get(thread.tid)?)),
+            }
         }
         Setting::Partition { folder } => partition::read(folder, false),
         Setting::Cpuset {
@@ -422,8 +432,9 @@ pub(super) fn is_never_written(setting: &Setting) -> bool {
 #[must_use]
 pub fn is_gone(setting: &Setting) -> bool {
     match setting {
-        Setting::File { path } => !Root::live().exists(path),
-        Setting::Pair { first, .. } => !Root::live().exists(first),
+        Setting::File { path } | Setting::Pair { first: path, .. } => {
+            !Root::live().exists(path) && is_visible(path)
+        }
         Setting::Scheduling { thread } | Setting::Affinity { thread } => has_ended(thread),
         // What is absent has a value.
         Setting::BootFile { .. }
@@ -441,6 +452,47 @@ pub fn is_gone(setting: &Setting) -> bool {
         }
         Setting::Napi { device } => network::is_device_gone(device.namespace, &device.name),
     }
+}
+
+/// Whether a file that is absent here is absent everywhere: its file system is mounted, its CPU online, and
+/// devices of the network are those of the machine.
+fn is_visible(path: &str) -> bool {
+    let root = Root::live();
+    let mounts = root.text("/proc/self/mounts").unwrap_or_default();
+    let places = || mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    let apart = [
+        "/sys/kernel/debug",
+        "/sys/kernel/tracing",
+        "/sys/fs/cgroup",
+        "/sys/kernel/security",
+        "/sys",
+        "/proc",
+    ];
+    let file_system = apart.iter().find(|place| path.starts_with(*place));
+    let is_below = |place: &str| match file_system {
+        Some(&"/sys/fs/cgroup") => place.starts_with("/sys/fs/cgroup"),
+        Some(file_system) => place == *file_system,
+        None => true,
+    };
+    if !places().any(is_below) {
+        return false;
+    }
+    if path.starts_with("/sys/class/net/") {
+        let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
+        return namespace("self").is_some_and(|own| namespace("1") == Some(own));
+    }
+    let cpu = path.strip_prefix("/sys/devices/system/cpu/cpu");
+    let cpu = cpu.and_then(|rest| rest.split('/').next()?.parse::<usize>().ok());
+    cpu.is_none_or(|cpu| {
+        let online = root
+            .text("/sys/devices/system/cpu/online")
+            .unwrap_or_default();
+        let present = root
+            .text("/sys/devices/system/cpu/present")
+            .unwrap_or_default();
+        let has = |list: &str| cpulist::numbers(list).is_ok_and(|cpus| cpus.contains(&cpu));
+        has(&online) || !has(&present)
+    })
 }
 
 /// Writes a value to a file in one system call, as the kernel wants it.

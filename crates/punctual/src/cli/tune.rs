@@ -20,8 +20,8 @@ use punctual_report::{findings, tuning};
 use rustix::process::geteuid;
 
 use super::check::requested_cpus;
-use super::failure::Failure;
-use super::flags::{KnobFlags, RestoreFlags, StateFlags, TuneAction, TuneFlags};
+use super::failure::{Failure, SETUP};
+use super::flags::{KnobArgument, KnobFlags, RestoreFlags, StateFlags, TuneAction, TuneFlags};
 use super::{knobs, out, proposals};
 
 /// Exit status: not everything could be restored.
@@ -284,8 +284,11 @@ fn what_is_needed(error: &TuneError) -> &'static str {
 /// Makes changes, and prints which. What the kernel refuses is an error if it was named.
 pub(super) fn make(flags: &KnobFlags, changes: &[Change]) -> Result<ExitCode, Failure> {
     let mut journal = Journal::open(&flags.state.state).map_err(Failure::setup)?;
-    let is_named = flags.partition || flags.from.is_some() || !flags.knobs.is_empty();
-    let made = match is_named {
+    // Of a finding each change that is possible is made: after one interrupt that stays come others.
+    let is_exact =
+        flags.partition || flags.from.is_some() || flags.knobs.iter().any(is_of_one_setting);
+    let is_named = is_exact || !flags.knobs.is_empty();
+    let made = match is_exact {
         true => apply(&mut journal, changes).map(|changed| (changed, Vec::new())),
         false => apply_accepted(&mut journal, changes),
     };
@@ -303,7 +306,16 @@ pub(super) fn make(flags: &KnobFlags, changes: &[Change]) -> Result<ExitCode, Fa
     }
     let place = journal.path().display().to_string();
     out::print(&tuning::changed(&changed, &place, &out::style()));
-    Ok(ExitCode::SUCCESS)
+    // What was asked for by name is not all in force.
+    Ok(ExitCode::from(match is_named && !refused.is_empty() {
+        true => SETUP,
+        false => 0,
+    }))
+}
+
+/// Whether a knob names one setting, and not all that fixes a finding.
+fn is_of_one_setting(knob: &KnobArgument) -> bool {
+    !matches!(knob, KnobArgument::Finding(_))
 }
 
 fn show(flags: &StateFlags) -> Result<ExitCode, Failure> {

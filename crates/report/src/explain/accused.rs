@@ -50,10 +50,7 @@ impl<'r> Accused<'r> {
                 all.push(user);
             }
         }
-        let mut users = Self::among(run, all);
-        // A thread that was throttled by its own work is not to be moved.
-        users.alive.retain(|(by, _)| !by.is_of(run));
-        users
+        Self::among(run, all)
     }
 
     fn among(run: &'r Run, all: Vec<&'r Culprit>) -> Self {
@@ -63,7 +60,11 @@ impl<'r> Accused<'r> {
         let mut parents = all.iter().flat_map(|by| &by.parents);
         let are_started_by_measured =
             parents.any(|it| it.tid.is_some() && measured.contains(&it.tid));
-        let lives = |by: &&'r Culprit| Some((*by, by.start.filter(|_| !by.ended)?));
+        // No command is for a thread of what is measured.
+        let lives = |by: &&'r Culprit| {
+            let start = by.start.filter(|_| !by.ended && !by.is_of(run))?;
+            Some((*by, start))
+        };
         Self {
             alive: all.iter().filter_map(lives).take(MOST).collect(),
             measured,
@@ -102,10 +103,18 @@ impl<'r> Accused<'r> {
         names.join(", ")
     }
 
+    /// All names that the rows have.
+    pub fn each_name(&self) -> Vec<&str> {
+        self.all
+            .iter()
+            .filter_map(|by| by.name.as_deref())
+            .collect()
+    }
+
     /// What gives each of them a value, as a command; nothing where none lived.
-    fn command(&self, what: ThreadSetting, value: &str) -> Option<String> {
+    fn command(&self, what: ThreadSetting, value: &dyn Fn(&Culprit) -> String) -> Option<String> {
         let each = |(by, start): &(&Culprit, u64)| {
-            format!("{}={value}", what.knob(by.tid_here(), Some(*start)))
+            format!("{}={}", what.knob(by.tid_here(), Some(*start)), value(by))
         };
         let settings: Vec<String> = self.alive.iter().map(each).collect();
         (!settings.is_empty()).then(|| tune(&settings))
@@ -118,17 +127,27 @@ impl<'r> Accused<'r> {
             &format!("taskset -c {cpus}"),
         );
         let ended = || self.moved_later(cpus, &lasting);
-        self.sentence(ThreadSetting::Affinity, cpus, &lasting, ended)
+        let value = |_: &Culprit| cpus.to_owned();
+        self.sentence(ThreadSetting::Affinity, &value, &lasting, ended)
     }
 
     /// What lowers their priority, as a command and for good; nothing for threads of the kernel that had
     /// ended.
     pub fn lowered(&self, priority: u32) -> String {
+        // Each keeps its own policy.
+        let is_rr = |by: &Culprit| by.policy == "SCHED_RR";
+        let flag = match self.all.iter().all(|by| is_rr(by)) && !self.all.is_empty() {
+            true => "-r",
+            false => "-f",
+        };
         let lasting = self.lasting(
             &format!("CPUSchedulingPriority={priority}"),
-            &format!("chrt -f {priority}"),
+            &format!("chrt {flag} {priority}"),
         );
-        let value = format!("fifo:{priority}");
+        let value = |by: &Culprit| match is_rr(by) {
+            true => format!("rr:{priority}"),
+            false => format!("fifo:{priority}"),
+        };
         self.sentence(ThreadSetting::Scheduling, &value, &lasting, || {
             lasting.clone()
         })
@@ -137,7 +156,7 @@ impl<'r> Accused<'r> {
     fn sentence(
         &self,
         what: ThreadSetting,
-        value: &str,
+        value: &dyn Fn(&Culprit) -> String,
         lasting: &str,
         ended: impl Fn() -> String,
     ) -> String {
@@ -146,10 +165,8 @@ impl<'r> Accused<'r> {
             _ if self.are_measured && !self.is_watch => {
                 "one of this run's own threads: change it where they are set".to_owned()
             }
-            Some(command) if self.are_measured => {
-                format!(
-                    "{command} (a thread of the watched program: for good in the program itself)"
-                )
+            _ if self.are_measured => {
+                "a thread of the watched program: change it in the program itself".to_owned()
             }
             Some(command) if lasting.is_empty() => command,
             Some(command) => format!("{command} (for good: {lasting})"),
@@ -164,7 +181,7 @@ impl<'r> Accused<'r> {
         if self.are_started_by_measured {
             return format!("your program started it: let it start it with {prefix}");
         }
-        let mut units: Vec<&str> = self.all.iter().filter_map(|by| unit(by)).collect();
+        let mut units: Vec<String> = self.all.iter().filter_map(|by| unit(by)).collect();
         units.sort_unstable();
         units.dedup();
         let of_kernel = |by: &&Culprit| by.command.as_deref() == Some("");
@@ -187,7 +204,8 @@ impl<'r> Accused<'r> {
             let parent = parent(by)?;
             let is_free = parent.start.is_some() && !self.measured.contains(&parent.tid);
             // All that init or kthreadd starts is not to be moved with it.
-            let tid = parent.tid.filter(|tid| *tid > 2 && is_free)?;
+            let is_alike = !starts_others(&parent.name);
+            let tid = parent.tid.filter(|tid| *tid > 2 && is_free && is_alike)?;
             Some((parent, tid))
         });
         let groups = self.all.iter().filter_map(|by| by.group.as_ref());
@@ -200,7 +218,8 @@ impl<'r> Accused<'r> {
             _ if self.are_started_by_measured => lasting.to_owned(),
             _ if self.all.iter().any(|by| unit(by).is_some()) => lasting.to_owned(),
             (Some((parent, tid)), _) => format!(
-                "move {}, and with it what it starts from then on: {} (for good: {lasting})",
+                "move {}, and with it what it starts from then on, which keeps these CPUs: {} (for good: \
+                 {lasting})",
                 ancestor(parent),
                 tune(&[format!(
                     "{}={cpus}",
@@ -230,9 +249,44 @@ fn is_of_session(name: &str) -> bool {
     name.starts_with("kworker/") || name.starts_with("sshd") || shells.contains(&name)
 }
 
-/// The unit of systemd that a thread is of: not that of all that a user runs.
-fn unit(by: &Culprit) -> Option<&str> {
-    let parts = by.group.as_deref()?.rsplit('/');
-    let is_unit = |part: &&str| part.ends_with(".service") && !part.starts_with("user@");
-    parts.into_iter().find(is_unit)
+/// Whether a name is that of what starts programs of every kind: to move it confines them all.
+fn starts_others(name: &str) -> bool {
+    let all = [
+        "containerd",
+        "dockerd",
+        "conmon",
+        "podman",
+        "crio",
+        "tmux",
+        "screen",
+        "systemd",
+        "NetworkManager",
+        "cron",
+        "kubelet",
+    ];
+    is_of_session(name) || all.iter().any(|begin| name.starts_with(begin))
+}
+
+/// The unit of systemd that a thread is of: not that of all that a user runs, nor one in a container.
+fn unit(by: &Culprit) -> Option<String> {
+    let group = by.group.as_deref()?;
+    let of_user = || {
+        let (_, below) = group.split_once("/user@")?;
+        let (_, below) = below.split_once('/')?;
+        let unit = below.rsplit('/').find(|part| part.ends_with(".service"))?;
+        Some(format!("{unit} of that user's systemd (systemctl --user)"))
+    };
+    let of_system = || system_unit(group).map(str::to_owned);
+    match group.starts_with("/user.slice/") {
+        true => of_user(),
+        false => of_system(),
+    }
+}
+
+/// The service that a control group is of, where systemd of this machine made it.
+pub(super) fn system_unit(group: &str) -> Option<&str> {
+    let mut parts = group.split('/').filter(|part| !part.is_empty());
+    let below_slices = parts.find(|part| !part.ends_with(".slice"))?;
+    let is_unit = below_slices.ends_with(".service") && !below_slices.starts_with("user@");
+    is_unit.then_some(below_slices)
 }

@@ -45,6 +45,9 @@ pub fn against(first: &Run, second: &Run) -> Vec<Difference> {
     let (Some(a), Some(b)) = (&first.explanation, &second.explanation) else {
         return Vec::new();
     };
+    if !is_comparable(first, second) {
+        return Vec::new();
+    }
     let mut causes: BTreeMap<&Cause, (Option<&Ranked>, Option<&Ranked>)> = BTreeMap::new();
     for ranked in &a.ranking {
         causes.entry(&ranked.cause).or_default().0 = Some(ranked);
@@ -77,6 +80,21 @@ pub fn against(first: &Run, second: &Run) -> Vec<Difference> {
     differences
 }
 
+/// Whether the costs of causes are those of the whole runs, or of parts that are as long. Without a limit only the
+/// worst wake-ups of a run are explained, as many however long it is.
+fn is_comparable(first: &Run, second: &Run) -> bool {
+    let has_limit = |run: &Run| {
+        run.explanation
+            .as_ref()
+            .is_some_and(|it| it.above_ns.is_some())
+    };
+    let (one, other) = (
+        first.measured_ns.max(1) as f64,
+        second.measured_ns.max(1) as f64,
+    );
+    has_limit(first) && has_limit(second) || (one / other).max(other / one) < 1.1
+}
+
 fn change(in_first: bool, in_second: bool, (first, second): (f64, f64)) -> Change {
     match (in_first, in_second) {
         (true, false) => Change::Gone,
@@ -92,6 +110,12 @@ fn change(in_first: bool, in_second: bool, (first, second): (f64, f64)) -> Chang
 pub fn against_text(first: &Run, second: &Run, style: &Style) -> Vec<String> {
     const MOST: usize = 16;
     let differences = against(first, second);
+    let are_explained = [first, second].iter().all(|run| run.explanation.is_some());
+    if are_explained && !is_comparable(first, second) {
+        let text = "Causes are not compared: one run is longer, and of each only the worst wake-ups are explained. \
+                    Runs of the same length, or explained above the same latency, can be.";
+        return wrap(text, style.columns());
+    }
     if differences.is_empty() {
         return Vec::new();
     }

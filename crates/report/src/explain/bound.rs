@@ -34,7 +34,7 @@ pub(super) fn advice(
     }
     let Places {
         hit,
-        probed,
+        apart,
         elsewhere,
         mask,
         ..
@@ -42,7 +42,7 @@ pub(super) fn advice(
     if task.is_empty() {
         return Some(format!(
             "what it was has no name here: keep other programs off CPU {hit} (boot with \
-             isolcpus={probed})"
+             isolcpus={apart})"
         ));
     }
     if let Some(name) = task.strip_prefix("softirq ") {
@@ -54,13 +54,27 @@ pub(super) fn advice(
     }
     if task.starts_with("kworker") {
         let of = work.map_or_else(String::new, |work| format!(" ({work})"));
-        return Some(format!(
-            "work items on CPUs {elsewhere}{of}: {} moves those of unbound workers; the others run \
-             where they are queued",
-            write("/sys/devices/virtual/workqueue/cpumask", mask)
-        ));
+        // Rankings count by the name without its number: `kworker/u8:1` is unbound, `kworker/2:1` of CPU 2.
+        let is_unbound = |name: &str| name.starts_with("kworker/u");
+        let names = accused.each_name();
+        let bound = "of a worker of that CPU, which can't be moved: find who queues it there (trace \
+                     workqueue:workqueue_queue_work); vmstat_update comes each vm.stat_interval";
+        let moved = write("/sys/devices/virtual/workqueue/cpumask", mask);
+        return Some(match names.iter().filter(|name| is_unbound(name)).count() {
+            0 if !names.is_empty() => format!("work{of} {bound}"),
+            unbound if unbound > 0 && unbound == names.len() => {
+                format!("work items{of} of unbound workers, on CPUs {elsewhere}: {moved}")
+            }
+            _ => format!(
+                "work items on CPUs {elsewhere}{of}: {moved} moves those of unbound workers; the others run \
+                 where they are queued"
+            ),
+        });
     }
-    if task.starts_with("ksoftirqd") || task.starts_with("ktimers") {
+    if task.starts_with("ktimers") {
+        return Some(interrupts::of_timers(places));
+    }
+    if task.starts_with("ksoftirqd") {
         return Some(interrupts::raised(run, places));
     }
     // Rankings count by the name without its CPU.
@@ -70,7 +84,7 @@ pub(super) fn advice(
     of_one_cpu.then(|| {
         format!(
             "the kernel's own thread of that CPU, which cannot be moved: give it less to do there \
-             (boot with isolcpus=domain,{probed} nohz_full={probed} rcu_nocbs={probed})"
+             (boot with isolcpus=domain,{apart} nohz_full={apart} rcu_nocbs={apart})"
         )
     })
 }

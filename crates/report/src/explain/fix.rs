@@ -9,7 +9,7 @@ use super::own_load;
 use super::places::Places;
 use crate::findings::quoted;
 use punctual_record::explanation::{Cause, EARLIER_TIMER, Keeper, OrdinaryTime};
-use punctual_record::remedy::{is_managed, is_own};
+use punctual_record::remedy::{is_managed, is_own, is_per_cpu};
 use punctual_record::{Run, cpu_list};
 
 /// Whether no CPU was left to what is not a probe.
@@ -41,9 +41,10 @@ pub(super) fn write(path: &str, value: &str) -> String {
     tune(&[format!("{path}={value}")])
 }
 
-fn managed(probed: &str) -> String {
+fn managed(apart: &str) -> String {
     format!(
-        "the kernel itself places the queues of this device: boot with isolcpus=managed_irq,{probed}"
+        "the kernel itself places the queues of this device: give it fewer queues; or, where that one may be \
+         delivered to other CPUs too, boot with isolcpus=managed_irq,{apart}"
     )
 }
 
@@ -84,6 +85,7 @@ pub fn fix(cause: &Cause, run: &Run) -> Option<String> {
     let Places {
         hit,
         probed,
+        apart,
         elsewhere,
         ..
     } = &places;
@@ -114,15 +116,15 @@ pub fn fix(cause: &Cause, run: &Run) -> Option<String> {
                  with -a {probed}"
             )
         }
-        Cause::Interrupt { name, .. } if name.contains("timer") => {
-            "a timer interrupt cannot be moved".to_owned()
+        Cause::Interrupt { name, .. } if is_per_cpu(name) => {
+            "an interrupt of that CPU alone, which can't be moved".to_owned()
         }
         _ if run.system.processor.online.len() == 1 && is_moved(cause, &accused) => {
             "this machine has one CPU: nothing can be moved away from it; stop what does this, or use \
              one with more CPUs"
                 .to_owned()
         }
-        Cause::Interrupt { name, .. } if is_managed(name) => managed(probed),
+        Cause::Interrupt { name, .. } if is_managed(name) => managed(apart),
         Cause::Interrupt { irq, .. } => format!(
             "move it: {} (irqbalance, where it runs, moves it back: ban CPU {hit} there)",
             move_irq(irq, elsewhere)
@@ -178,10 +180,10 @@ pub fn fix(cause: &Cause, run: &Run) -> Option<String> {
             tune(&["kernel.nmi_watchdog=0".to_owned()])
         ),
         Cause::TimerCallback { function } if function.contains("tick") => {
-            format!("stop the tick there: boot with nohz_full={probed}")
+            format!("stop the tick there: boot with nohz_full={apart}")
         }
         Cause::TimerCallback { .. } => format!(
-            "keep the programs that set these timers off CPU {hit}: boot with isolcpus={probed}; ps \
+            "keep the programs that set these timers off CPU {hit}: boot with isolcpus={apart}; ps \
              -eLo psr,tid,comm lists the threads that ran there last"
         ),
         Cause::Call { function } => interrupts::call(function, &places, &accused),
@@ -339,24 +341,13 @@ fn is_real_time(run: &Run) -> bool {
 
 /// The kernel's threads that have a switch of their own, by the beginning of their name: what it does,
 /// and the setting.
-const SWITCHES: [(&str, &str, &str); 5] = [
-    (
-        "kdamond",
-        "stop it",
-        "/sys/kernel/mm/damon/admin/kdamonds/0/state=off",
-    ),
+const SWITCHES: [(&str, &str, &str); 2] = [
     ("ksmd", "stop it", "/sys/kernel/mm/ksm/run=0"),
-    (
-        "khugepaged",
-        "stop it",
-        "/sys/kernel/mm/transparent_hugepage/enabled=never",
-    ),
-    ("kcompactd", "stop it", "vm.compaction_proactiveness=0"),
     ("watchdog/", "stop it", "kernel.watchdog=0"),
 ];
 
 /// What helps against a thread of the kernel that has a switch, or a boot parameter, of its own.
-fn switch(task: &str, places: &Places, accused: &Accused<'_>) -> Option<String> {
+fn switch(task: &str, accused: &Accused<'_>) -> Option<String> {
     // A program may have such a name.
     if accused.are_programs() {
         return None;
@@ -369,10 +360,6 @@ fn switch(task: &str, places: &Places, accused: &Accused<'_>) -> Option<String> 
         _ if starts("kauditd") => "load no audit rules, or boot with audit=0".to_owned(),
         _ if starts("kswapd") => {
             "leave more memory free (vm.min_free_kbytes), or limit what takes it".to_owned()
-        }
-        // What is offloaded already (rcuo) can be moved.
-        _ if starts("rcu") && !starts("rcuo") => {
-            format!("move its callbacks: boot with rcu_nocbs={}", places.probed)
         }
         _ if starts("jbd2") => {
             "commit less often (the option commit=60 of the mount), or write elsewhere".to_owned()
@@ -389,7 +376,7 @@ fn preempt_off(
     (places, accused): (&Places, &Accused<'_>),
 ) -> String {
     let of_kernel = || bound::advice(task, work, run, (places, accused));
-    let special = switch(task, places, accused).or_else(of_kernel);
+    let special = switch(task, accused).or_else(of_kernel);
     if let Some(text) = special {
         return text;
     }
@@ -421,7 +408,7 @@ fn thread(
         return format!(
             "a kernel thread: move no task to or from CPU {} and load no module while it counts \
              (isolcpus=domain,{})",
-            places.probed, places.probed
+            places.probed, places.apart
         );
     }
     if let Some(text) = bound::advice(task, None, run, (places, accused)) {
@@ -461,7 +448,7 @@ fn thread(
         .and_then(|rest| rest.split_once('-'))
         .filter(|(irq, _)| irq.bytes().all(|byte| byte.is_ascii_digit()) && !irq.is_empty());
     let moved = match irq {
-        Some((_, name)) if is_managed(name) => managed(&places.probed),
+        Some((_, name)) if is_managed(name) => managed(&places.apart),
         Some((irq, _)) => format!("move its interrupt: {}", move_irq(irq, elsewhere)),
         None => format!("move it: {}", accused.moved(elsewhere)),
     };

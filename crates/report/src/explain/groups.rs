@@ -1,5 +1,6 @@
 //! What to do about a control group that was throttled.
 
+use super::accused::system_unit;
 use super::fix::write;
 use punctual_record::Run;
 use punctual_record::explanation::{GroupLimit, RT_RUNTIME};
@@ -9,11 +10,13 @@ pub(super) fn lift(group: &str, file: &str, run: &Run) -> String {
     let path = format!("{group}/{file}");
     if file != RT_RUNTIME {
         let all = if file == "cpu.max" { "max" } else { "-1" };
-        let unit = group.rsplit('/').next().unwrap_or("");
-        let is_unit = [".service", ".scope", ".slice"]
-            .iter()
-            .any(|kind| unit.ends_with(kind));
-        let engine = if is_unit {
+        let below = group.trim_start_matches("/sys/fs/cgroup");
+        let last = below.rsplit('/').next().unwrap_or("");
+        let parts = below.split('/').filter(|part| !part.is_empty());
+        let is_slice = parts.into_iter().all(|part| part.ends_with(".slice"));
+        // A scope is of who made it: a container engine, a session.
+        let unit = system_unit(below).filter(|unit| *unit == last);
+        let engine = if let Some(unit) = unit.or(is_slice.then_some(last)) {
             format!("; for good: CPUQuota= in {unit}, which systemd may set again")
         } else {
             "; a container engine or service manager that made the group may set it again: change \

@@ -8,7 +8,7 @@ use super::fix::tune;
 use super::places::Places;
 use punctual_record::Run;
 use punctual_record::explanation::{Cause, softirq_name};
-use punctual_record::remedy::is_managed;
+use punctual_record::remedy::{is_managed, is_per_cpu};
 
 /// Interrupts that a piece of advice names.
 const MOST: usize = 3;
@@ -24,7 +24,7 @@ fn devices(run: &Run) -> Vec<(u32, &str)> {
         }
     }
     let mut all: Vec<_> = all.into_iter().collect();
-    all.retain(|(_, (_, name))| !name.contains("timer") && !is_managed(name));
+    all.retain(|(_, (_, name))| !is_per_cpu(name) && !is_managed(name));
     all.sort_by_key(|(irq, (ns, _))| (std::cmp::Reverse(*ns), *irq));
     all.truncate(MOST);
     all.into_iter()
@@ -61,12 +61,14 @@ fn move_all(devices: &[(u32, &str)], what: &str, places: &Places) -> String {
 }
 
 pub(super) fn softirq(number: u32, run: &Run, places: &Places) -> String {
-    let Places { probed, hit, .. } = places;
+    let Places { apart, .. } = places;
     let devices = devices(run);
     match number {
         2 | 3 => {
-            let card = |name: &str| !name.contains("req") && !name.contains("nvme");
-            let cards: Vec<_> = devices.into_iter().filter(|it| card(it.1)).collect();
+            let cards: Vec<_> = devices
+                .into_iter()
+                .filter(|it| is_of_network(it.1))
+                .collect();
             format!(
                 "receive elsewhere: {}; or receive in threads, whose priority is yours to choose \
                  (the knob napi of punctual tune)",
@@ -77,22 +79,63 @@ pub(super) fn softirq(number: u32, run: &Run, places: &Places) -> String {
             "{}; complete where it was asked: 2 in the disk's /sys/block/*/queue/rq_affinity",
             move_all(&devices, "the disk's interrupt", places)
         ),
-        1 | 8 => format!(
-            "keep the threads that set timers off CPU {hit}: boot with isolcpus={probed} \
-             nohz_full={probed}"
-        ),
-        7 => format!("no load balancing there: boot with isolcpus=domain,{probed}"),
-        9 => format!("move its callbacks: boot with rcu_nocbs={probed}"),
+        1 | 8 => of_timers(places),
+        7 => format!("no load balancing there: boot with isolcpus=domain,{apart}"),
+        9 => format!("move its callbacks: boot with rcu_nocbs={apart}"),
         _ => {
+            // Which of them raises it, the bills don't say: none is moved on suspicion.
             let what = format!("the interrupt that raises {}", softirq_name(number));
-            move_all(&devices, &what, places)
+            move_all(&[], &what, places)
         }
     }
 }
 
+/// What keeps timers of programs, and what they wake, off a CPU.
+pub(super) fn of_timers(places: &Places) -> String {
+    let Places { apart, hit, .. } = places;
+    format!(
+        "keep the threads that set timers off CPU {hit}: boot with isolcpus={apart} nohz_full={apart}"
+    )
+}
+
+/// Whether an interrupt is that of a network card, by its name: its interface's, or its driver's.
+fn is_of_network(name: &str) -> bool {
+    const BEGIN: [&str; 26] = [
+        "eth",
+        "en",
+        "wl",
+        "mlx",
+        "ixgbe",
+        "i40e",
+        "ice-",
+        "igb",
+        "igc",
+        "bnxt",
+        "bnx2",
+        "ena",
+        "tg3",
+        "r8169",
+        "r8125",
+        "iwlwifi",
+        "ath",
+        "mt7",
+        "vmxnet",
+        "hv_netvsc",
+        "stmmac",
+        "macb",
+        "fec",
+        "dwmac",
+        "cpsw",
+        "gianfar",
+    ];
+    let is_queue =
+        name.starts_with("virtio") && (name.contains("-input") || name.contains("-output"));
+    is_queue || name.contains("TxRx") || BEGIN.iter().any(|begin| name.starts_with(begin))
+}
+
 /// A function that another CPU had called on this one: who asks for it, and what keeps it away.
 pub(super) fn call(function: &str, places: &Places, accused: &Accused<'_>) -> String {
-    let Places { hit, probed, .. } = places;
+    let Places { hit, apart, .. } = places;
     let asks = [
         (
             "flush_tlb",
@@ -137,10 +180,7 @@ pub(super) fn call(function: &str, places: &Places, accused: &Accused<'_>) -> St
             "buffers of a block device were dropped on all CPUs",
         ),
         ("clock", "the clock source was checked or changed"),
-        (
-            "rcu",
-            "an expedited grace period of RCU: boot with rcupdate.rcu_normal=1",
-        ),
+        ("rcu", "an expedited grace period of RCU"),
     ];
     let why = asks
         .iter()
@@ -151,26 +191,35 @@ pub(super) fn call(function: &str, places: &Places, accused: &Accused<'_>) -> St
         names if names.is_empty() => "another CPU (who is not known)".to_owned(),
         names => names,
     };
-    format!(
-        "{who} asked CPU {hit} for it{why}; fewer are asked for where nothing else runs: boot \
-         with isolcpus={probed} nohz_full={probed} rcu_nocbs={probed}"
-    )
+    // What is done on all CPUs, isolation keeps off none.
+    let on_all = ["do_sync_core", "text_poke", "msr", "perf", "clock"];
+    let rest = match function {
+        _ if on_all.iter().any(|part| function.contains(part)) => String::new(),
+        _ if function.contains("rcu") => {
+            format!(": {}", tune(&["/sys/kernel/rcu_normal=1".to_owned()]))
+        }
+        _ => format!(
+            "; fewer are asked for where nothing else runs: boot with isolcpus={apart} nohz_full={apart} \
+             rcu_nocbs={apart}"
+        ),
+    };
+    format!("{who} asked CPU {hit} for it{why}{rest}")
 }
 
 /// An interrupt of the CPU's own.
 pub(super) fn vector(vector: &str, places: &Places) -> String {
-    let Places { hit, probed, .. } = places;
+    let Places { hit, apart, .. } = places;
     match vector {
         "reschedule" => format!(
             "another CPU woke or moved a thread on CPU {hit}: keep those threads elsewhere, boot \
-             with isolcpus={probed}"
+             with isolcpus={apart}"
         ),
         "local timer" => {
-            format!("fewer timers there: boot with nohz_full={probed} isolcpus={probed}")
+            format!("fewer timers there: boot with nohz_full={apart} isolcpus={apart}")
         }
         _ => format!(
-            "other CPUs interrupt CPU {hit} less often with isolcpus={probed} nohz_full={probed} \
-             rcu_nocbs={probed}"
+            "other CPUs interrupt CPU {hit} less often with isolcpus={apart} nohz_full={apart} \
+             rcu_nocbs={apart}"
         ),
     }
 }
@@ -184,6 +233,7 @@ mod tests {
         let places = Places {
             hit: "2".to_owned(),
             probed: "2-3".to_owned(),
+            apart: "2-3".to_owned(),
             elsewhere: "0-1".to_owned(),
             mask: "3".to_owned(),
             own_priority: 80,

@@ -11,6 +11,8 @@ pub(super) struct Places {
     pub hit: String,
     /// The CPUs of the probes, but for one that must take the rest where all were probed.
     pub probed: String,
+    /// These, and what is set apart already: what a boot parameter must name.
+    pub apart: String,
     /// Where everything else may go.
     pub elsewhere: String,
     /// The same as the kernel's masks have it: groups of 32 bits in hexadecimal.
@@ -29,7 +31,15 @@ impl Places {
         };
         let mut hit = hit_by(run, cause);
         let mut probed = run.request.cpus.clone();
-        let mut others = without(&[&*probed, &hit].concat());
+        // What is set apart, and where other threads are measured, is not for what comes in the way.
+        let processor = &run.system.processor;
+        let apart = [&*processor.isolated, &processor.nohz_full].concat();
+        let measured = measured_on(run);
+        let free = without(&[&*probed, &hit, &apart, &measured].concat());
+        let mut others = match free.is_empty() {
+            true => without(&[&*probed, &hit].concat()),
+            false => free,
+        };
         if others.is_empty() {
             others = without(&hit);
             if others.is_empty() {
@@ -43,13 +53,29 @@ impl Places {
                 probed = without(&others);
             }
         }
+        let mut named = [&*probed, &apart].concat();
+        named.sort_unstable();
+        named.dedup();
+        // Something must be left for the rest.
+        if online.iter().all(|cpu| named.contains(cpu)) {
+            named.clone_from(&probed);
+        }
         Self {
             hit: cpu_list(&hit),
+            apart: cpu_list(&named),
             probed: cpu_list(&probed),
             elsewhere: cpu_list(&others),
             mask: cpu_mask(&others),
             own_priority: own_priority(run, cause, accused),
         }
+    }
+}
+
+/// Where the threads of a watch were seen: it watches what may run anywhere.
+fn measured_on(run: &Run) -> Vec<usize> {
+    match run.watch {
+        Some(_) => run.threads.iter().filter_map(|thread| thread.cpu).collect(),
+        None => Vec::new(),
     }
 }
 

@@ -169,7 +169,19 @@ fn no_advice_confines_a_session_or_asks_a_shell_or_a_worker() {
     let unit = "/user.slice/user-1000.slice/user@1000.service/app.slice/app.service";
     let text = fix(&gzip(), &run_that_met(ended(Some(unit), Vec::new())));
     let text = text.expect("an advice");
-    assert!(text.contains("CPUAffinity=1 in app.service"), "{text}");
+    assert!(
+        text.contains("CPUAffinity=1 in app.service of that user's systemd"),
+        "{text}"
+    );
+    // The units of another systemd, in a container, are not this machine's.
+    for group in [
+        "/lxc.payload.web/system.slice/cron.service",
+        "/system.slice/docker-0123.scope/system.slice/cron.service",
+    ] {
+        let text = fix(&gzip(), &run_that_met(ended(Some(group), Vec::new())));
+        let text = text.expect("an advice");
+        assert!(!text.contains(" in cron.service"), "{text}");
+    }
 }
 
 /// Names are any program's.
