@@ -119,6 +119,19 @@ pub fn limit(result: &LengthResult) -> String {
 /// The verdict on a requirement in a sentence, without the word of the outcome.
 #[must_use]
 pub fn requirement(result: &RequirementResult, judgement: &Judgement) -> String {
+    if let Some(alone) = &result.alone {
+        let own = RequirementResult {
+            seen: alone.seen,
+            bound: alone.bound.clone(),
+            alone: None,
+            ..result.clone()
+        };
+        let who = match alone.cpu {
+            Some(cpu) => format!("CPU {cpu}"),
+            None => format!("thread {} of the table", alone.thread + 1),
+        };
+        return format!("{who} alone: {}", requirement(&own, judgement));
+    }
     let load = under(judgement).map_or_else(String::new, |load| format!(" under {load}"));
     match &result.seen {
         Seen::WakeUps { .. } => match result.requirement {

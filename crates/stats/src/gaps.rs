@@ -58,6 +58,7 @@ pub fn judge_gaps(
         };
         let needed_seconds = missing_ns.map(seconds);
         RequirementResult {
+            alone: None,
             requirement: *requirement,
             outcome: match (longest_ns, needed_seconds) {
                 (None, None) if time.untold_ns <= limit_ns => Outcome::Pass,

@@ -106,6 +106,25 @@ pub struct RequirementResult {
     pub needed_without_miss_seconds: Option<u64>,
     /// Why no time would do.
     pub never: Option<TimeUnknown>,
+    /// The thread that alone is shown not to meet it, where all together are not: its misses are few among the cycles
+    /// of the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone: Option<Box<AloneResult>>,
+}
+
+/// One of several threads, by its own cycles.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AloneResult {
+    /// Its place among the threads, from 0.
+    pub thread: usize,
+    /// Its CPU, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// What was seen of it.
+    pub seen: Seen,
+    /// The bounds on its share: of n threads with the n-th part of the doubt.
+    pub bound: MissBound,
 }
 
 /// What in the evidence itself makes a run invalid.
@@ -196,9 +215,72 @@ pub fn judge(requirements: &[Requirement], evidence: &RunEvidence<'_>, confidenc
     let peaks = evidence.peaks();
     let results: Vec<RequirementResult> = requirements
         .iter()
-        .map(|requirement| judge_one(*requirement, evidence, &peaks, confidence))
+        .map(|requirement| {
+            let of_all = judge_one(*requirement, evidence, &peaks, confidence);
+            match alone(*requirement, evidence, confidence) {
+                Some(alone) if of_all.outcome != Outcome::Fail => RequirementResult {
+                    outcome: Outcome::Fail,
+                    needed_seconds: None,
+                    needed_without_miss_seconds: None,
+                    never: None,
+                    alone: Some(Box::new(alone)),
+                    ..of_all
+                },
+                _ => of_all,
+            }
+        })
         .collect();
     decided(results, Vec::new(), Vec::new(), confidence).unless(invalid_evidence(evidence))
+}
+
+/// The thread with the highest share of misses that its own cycles alone show to be too high; none where one thread is
+/// all, or no share is allowed.
+fn alone(
+    requirement: Requirement,
+    evidence: &RunEvidence<'_>,
+    confidence: f64,
+) -> Option<AloneResult> {
+    let allowed = requirement.allowed();
+    let is_share = !matches!(
+        requirement,
+        Requirement::Episodes { .. } | Requirement::Max { .. }
+    );
+    if evidence.threads.len() < 2 || allowed <= 0.0 || !is_share {
+        return None;
+    }
+    let strict = 1.0 - (1.0 - confidence) / evidence.threads.len() as f64;
+    let limit_ns = requirement.limit_ns();
+    let of_thread = |(index, thread): (usize, &ThreadEvidence<'_>)| {
+        let own = RunEvidence {
+            threads: vec![thread.clone()],
+            // What was counted of all together does not tell of one.
+            rows: None,
+            halves: None,
+            ..evidence.clone()
+        };
+        let (late, missed) = (own.late(limit_ns).0, own.missed_late(limit_ns).0);
+        let counted = match requirement.counts_missed() {
+            true => (late + missed, own.cycles()),
+            false => (late, own.samples()),
+        };
+        // Most are spared the bound.
+        if counted.0 as f64 <= allowed * counted.1 as f64 {
+            return None;
+        }
+        let judged = judge_one(requirement, &own, thread.peaks, strict);
+        (judged.outcome == Outcome::Fail).then_some(AloneResult {
+            thread: index,
+            cpu: thread.cpu,
+            seen: judged.seen,
+            bound: MissBound {
+                seconds_with_miss: None,
+                ..judged.bound
+            },
+        })
+    };
+    let threads = evidence.threads.iter().enumerate();
+    let failed = threads.filter_map(of_thread);
+    failed.max_by(|a, b| a.bound.lower.total_cmp(&b.bound.lower))
 }
 
 /// The verdict on all from the verdicts on each.
@@ -310,6 +392,7 @@ pub(crate) fn judge_one(
             needed_seconds: needed.map(|time| seconds(time.likely_ns)),
             needed_without_miss_seconds: needed.map(|time| seconds(time.without_miss_ns)),
             never,
+            alone: None,
             bound: bound.clone(),
         }
     };

@@ -86,6 +86,7 @@ pub fn no_miss() -> MissBound {
 /// A requirement on wake-ups.
 pub fn waking(allowed: f64, outcome: Outcome, bound: MissBound) -> RequirementResult {
     RequirementResult {
+        alone: None,
         requirement: Requirement::MissProbability {
             deadline_ns: bound.limit_ns,
             allowed,

@@ -2,6 +2,7 @@
 //! that the test knows. One program: it is linked once, and nothing here has state of the process.
 
 mod advice;
+mod alone;
 mod binomial;
 mod budget;
 mod compare;
