@@ -11,7 +11,9 @@ use punctual_stats::gaps::WatchedTime;
 use punctual_stats::lengths::LengthResult;
 use punctual_stats::miss::{Episodes, MissBound, StallLengths, TimeUnknown};
 use punctual_stats::requirement::Requirement;
-use punctual_stats::verdict::{InvalidEvidence, Outcome, RequirementResult, Seen, Verdict};
+use punctual_stats::verdict::{
+    AloneResult, InvalidEvidence, Outcome, RequirementResult, Seen, Verdict,
+};
 
 /// Four of 100,000 cycles missed 100 µs, in two bursts.
 pub fn bound() -> MissBound {
@@ -341,6 +343,15 @@ pub fn every_kind() -> Judgement {
     let requirements = vec![
         waking(1e-3, pass, bound()),
         waking(1e-5, Outcome::Fail, bound()),
+        RequirementResult {
+            alone: Some(Box::new(AloneResult {
+                thread: 1,
+                cpu: Some(1),
+                seen: waking(1e-5, Outcome::Fail, bound()).seen,
+                bound: bound(),
+            })),
+            ..waking(1e-5, Outcome::Fail, no_miss())
+        },
         open(Some(3_600), None),
         open(None, Some(TimeUnknown::TooFewBursts)),
         of(Requirement::Max { limit_ns }),

@@ -112,7 +112,8 @@ fn advice_for_what_had_ended_is_for_its_unit_parent_or_group() {
     );
     assert_eq!(
         advice(ended(Some("/app"), shell(Some(77)))),
-        "move it: it had ended: move backup.sh (TID 4711), and with it what it starts from then on: \
+        "move it: it had ended: move backup.sh (TID 4711), and with it what it starts from then on, which keeps \
+         these CPUs: \
          `sudo punctual tune apply affinity@4711:77=1` (for good: let backup.sh (TID 4711) start it \
          with taskset -c 1); or lower its priority below yours: let backup.sh (TID 4711) start it \
          with chrt -f 29"

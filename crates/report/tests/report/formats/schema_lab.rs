@@ -117,7 +117,8 @@ fn labs_hold_what_the_schema_names() {
     walk.whole(&schema, &serde_json::to_value(whole_lab()).unwrap(), "lab");
     let names = named(&schema);
     let mut unused = walk.unused(&names);
-    // Labs measure wake-ups.
+    // Labs measure wake-ups, and a task is one thread.
+    unused.retain(|it| *it != "TaskResult.alone");
     unused.retain(|it| !it.starts_with("MessageCounts.") && *it != "BlockLatencies.messages");
     assert!(unused.is_empty(), "no lab holds {unused:#?}");
 }
