@@ -122,7 +122,14 @@ impl Recording {
         }
         recording.events.sort_by_key(|event| event.at_ns);
         let mut wakers = std::mem::take(&mut recording.wakers);
-        wakers.settle(u64::MAX);
+        if !wakers.finish() {
+            // How long they ran isn't known, so what they interrupted keeps the time.
+            let of_recording = |event: &Event| match event.kind {
+                Kind::TimerExpire { of_probe, .. } => !of_probe,
+                _ => false,
+            };
+            recording.events.retain(|event| !of_recording(event));
+        }
         let mut found = wakers.found;
         found.keep_worst(BILLS);
         found.kept.sort_by_key(|wake_up| wake_up.woken_ns);
@@ -279,11 +286,13 @@ impl Recording {
         if let Some((vector, is_entry)) = lines::vector(line.event) {
             self.seen.insert("irq_vectors");
             let kind = if is_entry {
+                self.wakers.interrupted(cpu);
                 Kind::VectorEntry {
                     vector,
                     interrupted: None,
                 }
             } else {
+                self.wakers.interrupt_done(cpu);
                 Kind::VectorExit { vector }
             };
             return self.push(at, cpu, kind);
@@ -298,16 +307,19 @@ impl Recording {
             }
             "irq_handler_entry" => {
                 let name = bounded(line.word("name").unwrap_or_default(), NAME).to_owned();
+                self.wakers.interrupted(cpu);
                 if let Some(irq) = small("irq") {
                     self.push(at, cpu, Kind::HandlerEntry { irq, name });
                 }
             }
             "irq_handler_exit" => {
+                self.wakers.interrupt_done(cpu);
                 if let Some(irq) = small("irq") {
                     self.push(at, cpu, Kind::HandlerExit { irq });
                 }
             }
             "softirq_entry" | "softirq_exit" => {
+                self.wakers.softirq(cpu);
                 if let Some(number) = small("vec") {
                     let is_entry = line.event == "softirq_entry";
                     self.push(
@@ -332,6 +344,7 @@ impl Recording {
             "hrtimer_expire_entry" => self.expires(line),
             "hrtimer_expire_exit" => {
                 if let Some(timer) = line.address("hrtimer") {
+                    self.seen.insert("hrtimer_expire_exit");
                     self.wakers.timer_done(cpu);
                     self.push(at, cpu, Kind::TimerDone { timer });
                 }
@@ -399,6 +412,7 @@ impl Recording {
         let (Some(timer), Some(now)) = (line.address("hrtimer"), line.number("now")) else {
             return;
         };
+        self.seen.insert("hrtimer_expire_entry");
         let expires_ns = self.wakers.expired(line.at_ns, line.cpu, timer, now);
         let function = self.name(line.word("function").unwrap_or_default());
         let kind = Kind::TimerExpire {

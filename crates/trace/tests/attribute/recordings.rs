@@ -1,0 +1,163 @@
+//! Recordings of other tools, from their text to the bill: each says which wake-up is right.
+
+use punctual_record::explanation::{Cause, NotSeen, Stage};
+use punctual_trace::attribute::plain_bill;
+use punctual_trace::foreign::Recording;
+
+/// A line of tracefs: on which CPU, in which context, when, in µs since 1 s, and what.
+fn line(thread: &str, cpu: u32, context: &str, at_us: i64, event: &str) -> String {
+    let at = 1_000_000 + at_us;
+    let (seconds, us) = (at / 1_000_000, at % 1_000_000);
+    format!(" {thread} [{cpu:03}] {context} {seconds}.{us:06}: {event}\n")
+}
+
+/// `from` and `to`: name, number, priority.
+fn switch(
+    cpu: u32,
+    at_us: i64,
+    from: (&str, u32, i32),
+    state: &str,
+    to: (&str, u32, i32),
+) -> String {
+    let thread = format!("{}-{}", from.0, from.1);
+    let event = format!(
+        "sched_switch: prev_comm={} prev_pid={} prev_prio={} prev_state={state} ==> \
+         next_comm={} next_pid={} next_prio={}",
+        from.0, from.1, from.2, to.0, to.1, to.2
+    );
+    line(&thread, cpu, "d..2.", at_us, &event)
+}
+
+/// How a thread of this name and number wakes [`RT`], on CPU 0.
+fn wakes(how: &str, at_us: i64) -> String {
+    let event = format!("{how}: comm=rt pid=7 prio=49 target_cpu=001");
+    line("server-20", 0, "d..2.", at_us, &event)
+}
+
+fn read(text: &str) -> Recording {
+    Recording::read(text.as_bytes()).unwrap()
+}
+
+/// The rows of a bill, in µs.
+type Rows = Vec<(Stage, Cause, u64)>;
+
+/// The wake-ups of a thread: its latency in µs, and the rows of its bill.
+fn bills(text: &str, tid: u32) -> Vec<(u64, Rows)> {
+    let recording = read(text);
+    let its = recording.wake_ups.iter().filter(|it| it.thread.tid == tid);
+    its.map(|wake_up| {
+        let bill = plain_bill(&wake_up.window(&recording));
+        let sum: u64 = bill.rows.iter().map(|row| row.ns).sum();
+        assert_eq!(sum, bill.latency_ns, "{bill:#?}");
+        assert_eq!(wake_up.latency_ns(), bill.latency_ns);
+        let mut rows = bill.rows;
+        rows.sort_by_key(|row| row.stage);
+        let rows = rows
+            .into_iter()
+            .map(|row| (row.stage, row.cause, row.ns / 1_000));
+        (bill.latency_ns / 1_000, rows.collect())
+    })
+    .collect()
+}
+
+const RT: (&str, u32, i32) = ("rt", 7, 49);
+const SERVER: (&str, u32, i32) = ("server", 20, 120);
+const HOG: (&str, u32, i32) = ("hog", 9, 9);
+const IDLE: (&str, u32, i32) = ("swapper/1", 0, 120);
+
+/// A callback on CPU 0, 1 µs after its timer was due; `ends` are the lines that end it. Then a thread
+/// there wakes another, 3 ms later.
+fn after_a_callback(ends: &str) -> String {
+    let timer = |cpu_at: i64, event: &str| {
+        let event = format!("{event} function=tick_nohz_handler");
+        line("server-20", 0, "d.h1.", cpu_at, &event)
+    };
+    switch(1, -10_000, RT, "S", IDLE)
+        + &switch(0, -9_500, ("swapper/0", 0, 120), "R", SERVER)
+        + &timer(-4_000, "hrtimer_start: hrtimer=bb expires=5000000000")
+        + &timer(1, "hrtimer_expire_entry: hrtimer=bb now=5000001000")
+        + ends
+        + &wakes("sched_waking", 3_000)
+        + &switch(1, 3_005, IDLE, "R", RT)
+}
+
+#[test]
+fn a_waking_after_the_interrupt_of_a_callback_is_not_that_timers() {
+    let event = |at: i64, event: &str| line("server-20", 0, "d.h1.", at, event);
+    let vector = event(6, "local_timer_exit: vector=236");
+    let handler = event(6, "irq_handler_exit: irq=11 ret=handled");
+    let softirq = event(6, "softirq_exit: vec=8 [action=HRTIMER]");
+    // What interrupts the softirq does not end its callback; what comes then does.
+    let nested = event(2, "reschedule_entry: vector=253")
+        + &event(3, "reschedule_exit: vector=253")
+        + &softirq;
+    let own = event(5, "hrtimer_expire_exit: hrtimer=bb");
+    for ends in [vector, handler, softirq, nested, own, String::new()] {
+        let bills = bills(&after_a_callback(&ends), 7);
+        let idle = Cause::IdleExit { state: None };
+        assert_eq!(bills, [(5, vec![(Stage::Switch, idle, 5)])], "{ends}");
+    }
+}
+
+#[test]
+fn an_interrupt_of_a_softirqs_callback_does_not_end_it() {
+    let event = |at: i64, event: &str| line("server-20", 0, "d.s1.", at, event);
+    let text = switch(1, -10_000, RT, "S", IDLE)
+        + &event(-4_000, "hrtimer_start: hrtimer=bb expires=5000000000")
+        + &event(0, "softirq_entry: vec=8 [action=HRTIMER]")
+        + &event(1, "hrtimer_expire_entry: hrtimer=bb now=5000001000")
+        + &event(2, "reschedule_entry: vector=253")
+        + &event(3, "reschedule_exit: vector=253")
+        + &event(4, "sched_waking: comm=rt pid=7 prio=49 target_cpu=001")
+        + &event(6, "softirq_exit: vec=8 [action=HRTIMER]")
+        + &switch(1, 9, IDLE, "R", RT);
+    // Due at 0, not when it was woken.
+    assert_eq!(bills(&text, 7)[0].0, 9);
+}
+
+#[test]
+fn callbacks_without_any_end_are_reported_and_have_no_time() {
+    let lack = NotSeen::RecordedEnd {
+        begins: "hrtimer_expire_entry".to_owned(),
+        ends: "hrtimer_expire_exit".to_owned(),
+    };
+    assert!(read(&after_a_callback("")).missing.contains(&lack));
+    let own = line(
+        "server-20",
+        0,
+        "d.h1.",
+        5,
+        "hrtimer_expire_exit: hrtimer=bb",
+    );
+    assert!(!read(&after_a_callback(&own)).missing.contains(&lack));
+    // The hog had the CPU, and not the callback that interrupted it.
+    let tick = |at: i64, event: &str| line("hog-9", 1, "d.h1.", at, event);
+    let text = switch(1, -9_000, RT, "S", HOG)
+        + &tick(-4_000, "hrtimer_start: hrtimer=bb expires=5000000000")
+        + &tick(1, "hrtimer_expire_entry: hrtimer=bb now=5000001000")
+        + &wakes("sched_waking", 1_000)
+        + &switch(1, 3_000, HOG, "S", RT);
+    let hog = Cause::Thread {
+        task: "hog".to_owned(),
+        policy: "SCHED_FIFO".to_owned(),
+        priority: 90,
+    };
+    assert_eq!(
+        bills(&text, 7),
+        [(2_000, vec![(Stage::Switch, hog, 2_000)])]
+    );
+}
+
+/// The first wake-up may come before the first end of a callback: the other CPU is faster.
+#[test]
+fn the_first_callbacks_end_may_follow_the_first_switch() {
+    let event = |at: i64, event: &str| line("server-20", 0, "d.h1.", at, event);
+    let text = switch(1, -10_000, RT, "S", IDLE)
+        + &event(-4_000, "hrtimer_start: hrtimer=bb expires=5000000000")
+        + &event(4, "hrtimer_expire_entry: hrtimer=bb now=5000004000")
+        + &event(5, "sched_waking: comm=rt pid=7 prio=49 target_cpu=001")
+        + &switch(1, 7, IDLE, "R", RT);
+    assert_eq!(bills(&text, 7)[0].0, 2);
+    let text = text + &event(9, "hrtimer_expire_exit: hrtimer=bb");
+    assert_eq!(bills(&text, 7)[0].0, 7);
+}
