@@ -25,7 +25,7 @@ mod request;
 mod senders;
 mod stages;
 mod timeline;
-mod track;
+pub(crate) mod track;
 pub mod waits;
 
 use std::collections::BTreeMap;

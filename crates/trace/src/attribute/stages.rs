@@ -230,6 +230,8 @@ impl<'w> ProbeHistory<'w> {
             turns.push((0, ProbeState::Ready(0)));
         }
         let mut sleep = Sleep::default();
+        // Another CPU began to wake it while it had the CPU, and then waits until it has left it.
+        let mut crossing = false;
         // Its timer expired there, and no other thread ran on that CPU since.
         let mut expired: Option<&Event> = None;
         for event in events {
@@ -243,6 +245,14 @@ impl<'w> ProbeHistory<'w> {
             match &event.kind {
                 Kind::Switch { to, .. } if is_probe(to) => {
                     on_cpu = Some(event.cpu);
+                    // No other waking ended this sleep, so that one did, at once.
+                    if let Some((left, ProbeState::Asleep(_))) = turns.last().copied()
+                        && crossing
+                        && window.lost == 0
+                    {
+                        turns.push((left, ProbeState::Ready(left)));
+                    }
+                    crossing = false;
                     sleep.fault = false;
                     // No event reports the end of a futex wait; this is its end.
                     sleep.lock = sleep.lock.filter(|lock| !lock.of_program);
@@ -276,6 +286,9 @@ impl<'w> ProbeHistory<'w> {
                             lock.holder = lock.holder.or(by.as_ref());
                         }
                         turns.push((event.at_ns, ProbeState::Ready(event.at_ns)));
+                    }
+                    Some((_, ProbeState::Running)) => {
+                        crossing = on_cpu.is_some_and(|cpu| cpu != event.cpu);
                     }
                     Some(_) => {}
                 },

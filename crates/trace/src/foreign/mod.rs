@@ -375,10 +375,12 @@ impl Recording {
         self.seen.insert("sched_switch");
         let from = self.thread(switch.from.0, switch.from.1, Some(switch.from.2));
         let to = self.thread(switch.to.0, switch.to.1, Some(switch.to.2));
-        self.wakers.left(line.cpu, switch.from.0);
+        let (from_state, preempted) = switch.state;
+        let sleeps = from_state != 0 && !preempted;
+        self.wakers
+            .left(line.at_ns, line.cpu, switch.from.0, sleeps);
         self.wakers.switched(line.at_ns, line.cpu, &to);
         self.on_cpu.insert(line.cpu, to.clone());
-        let (from_state, preempted) = switch.state;
         let kind = Kind::Switch {
             from,
             from_state,
@@ -389,19 +391,24 @@ impl Recording {
     }
 
     fn waking(&mut self, line: &Line<'_>) {
+        let Some((tid, name, priority)) = lines::woken(line.payload) else {
+            return;
+        };
         // A recording often has both: the first one counts.
-        if line.event == "sched_waking" {
+        let is_done = line.event != "sched_waking";
+        if !is_done {
             self.seen.insert("sched_waking");
         } else if self.seen.contains("sched_waking") {
+            // The first waking of a new thread has no beginning.
+            if line.event == "sched_wakeup" {
+                self.wakers.waking_done(tid);
+            }
             return;
         } else {
             self.seen.insert("sched_wakeup");
         }
-        let Some((tid, name, priority)) = lines::woken(line.payload) else {
-            return;
-        };
         let woken = self.thread(tid, name, Some(priority));
-        self.wakers.woken(line.at_ns, line.cpu, &woken);
+        self.wakers.woken(line.at_ns, line.cpu, &woken, is_done);
         let by = (line.tid != 0 && !line.in_interrupt)
             .then(|| self.tasks.get(&line.tid).cloned())
             .flatten();

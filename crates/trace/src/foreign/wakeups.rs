@@ -7,6 +7,7 @@ use std::ops::Range;
 use punctual_stats::histogram::Histogram;
 
 use super::super::attribute::event::{Event, Kind, Task, Window};
+use super::super::attribute::track::CROSSING_NS;
 use super::lines::Timerlat;
 use super::{Recording, bounded};
 
@@ -191,6 +192,12 @@ struct Woken {
     at_ns: u64,
     due_ns: u64,
     timer: Option<u64>,
+    /// On which CPU.
+    by_cpu: u32,
+    /// Its end was seen.
+    is_done: bool,
+    /// The thread has left its CPU since.
+    is_crossed: bool,
 }
 
 /// State while a recording is read.
@@ -202,6 +209,8 @@ pub struct Wakers {
     running: BTreeMap<u32, Callback>,
     /// Threads that were woken and have not run yet.
     ready: BTreeMap<u32, Woken>,
+    /// Whether the ends of wakings are recorded beside their beginnings.
+    has_wakeups: bool,
     /// Whether an event ever ended a callback: its own end, or that of what it ran in.
     has_ends: bool,
     /// Wake-ups by timers before the first such event, each with the instant of its waking.
@@ -286,23 +295,51 @@ impl Wakers {
         }
     }
 
-    pub(super) fn woken(&mut self, at: u64, cpu: u32, thread: &Task) {
+    /// A thread is woken. `is_done`: this is the end of its waking.
+    pub(super) fn woken(&mut self, at: u64, cpu: u32, thread: &Task, is_done: bool) {
         if thread.priority > REAL_TIME - 1 || self.ready.len() >= KNOWN {
             return;
         }
         let callback = self.running.get(&cpu);
-        self.ready.entry(thread.tid).or_insert(Woken {
+        let woken = Woken {
             at_ns: at,
             due_ns: callback.map_or(at, |callback| callback.due_ns.min(at)),
             timer: callback.map(|callback| callback.timer),
-        });
+            by_cpu: cpu,
+            is_done,
+            is_crossed: false,
+        };
+        let known = self.ready.entry(thread.tid).or_insert(woken);
+        // A ready thread is not woken: the previous waking did not end this sleep.
+        if known.is_crossed {
+            *known = woken;
+        }
     }
 
-    /// A thread leaves a CPU: a waking while it still ran is settled, and so is any
-    /// timer's callback there.
-    pub(super) fn left(&mut self, cpu: u32, tid: u32) {
-        self.ready.remove(&tid);
+    /// A waking has ended: if the thread still runs then, it is not to sleep.
+    pub(super) fn waking_done(&mut self, tid: u32) {
+        self.has_wakeups = true;
+        if let Some(woken) = self.ready.get_mut(&tid) {
+            woken.is_done = true;
+        }
+    }
+
+    /// A thread leaves a CPU: a waking while it still ran is settled, and so is any timer's callback
+    /// there. Unless it goes to sleep, and another CPU has begun to wake it and waits for that.
+    pub(super) fn left(&mut self, at: u64, cpu: u32, tid: u32, sleeps: bool) {
         self.running.remove(&cpu);
+        let until = match self.has_wakeups {
+            true => u64::MAX,
+            false => CROSSING_NS,
+        };
+        if let Some(woken) = self.ready.get_mut(&tid) {
+            let waits = sleeps && !woken.is_done && !woken.is_crossed && woken.by_cpu != cpu;
+            if waits && at <= woken.at_ns.saturating_add(until) {
+                woken.is_crossed = true;
+            } else {
+                self.ready.remove(&tid);
+            }
+        }
     }
 
     /// Events were lost: what was in progress isn't known any more.

@@ -137,14 +137,9 @@ fn callbacks_without_any_end_are_reported_and_have_no_time() {
         + &tick(1, "hrtimer_expire_entry: hrtimer=bb now=5000001000")
         + &wakes("sched_waking", 1_000)
         + &switch(1, 3_000, HOG, "S", RT);
-    let hog = Cause::Thread {
-        task: "hog".to_owned(),
-        policy: "SCHED_FIFO".to_owned(),
-        priority: 90,
-    };
     assert_eq!(
         bills(&text, 7),
-        [(2_000, vec![(Stage::Switch, hog, 2_000)])]
+        [(2_000, vec![(Stage::Switch, hog(), 2_000)])]
     );
 }
 
@@ -160,4 +155,99 @@ fn the_first_callbacks_end_may_follow_the_first_switch() {
     assert_eq!(bills(&text, 7)[0].0, 2);
     let text = text + &event(9, "hrtimer_expire_exit: hrtimer=bb");
     assert_eq!(bills(&text, 7)[0].0, 7);
+}
+
+/// The thread has the CPU, and a hog above it comes next.
+fn leaving(away_us: i64, state: &str) -> String {
+    switch(1, away_us, RT, state, HOG)
+}
+
+/// The hog ends.
+fn back(at_us: i64) -> String {
+    switch(1, at_us, HOG, "S", RT)
+}
+
+fn hog() -> Cause {
+    Cause::Thread {
+        task: "hog".to_owned(),
+        policy: "SCHED_FIFO".to_owned(),
+        priority: 90,
+    }
+}
+
+/// The kernel reports a waking before it waits for the thread to have left its CPU.
+#[test]
+fn a_waking_while_its_thread_leaves_the_cpu_is_a_wake_up() {
+    let before =
+        switch(0, -1_000, ("swapper/0", 0, 120), "R", SERVER) + &switch(1, -900, IDLE, "R", RT);
+    let rows = vec![
+        (Stage::Switch, hog(), 5_000),
+        (Stage::Switch, Cause::WakePath, 1),
+    ];
+    let crossing = before.clone() + &wakes("sched_waking", 0) + &leaving(1, "S");
+    assert_eq!(
+        bills(&(crossing.clone() + &back(5_001)), 7),
+        [(5_001, rows.clone())]
+    );
+    let complete = crossing.clone() + &wakes("sched_wakeup", 2) + &back(5_001);
+    assert_eq!(bills(&complete, 7), [(5_001, rows)]);
+    // Where the ends of wakings are recorded too, the waker may wait for long.
+    let other = "sched_wakeup: comm=other pid=8 prio=120 target_cpu=000";
+    let slow = before
+        + &line(
+            "server-20",
+            0,
+            "d..2.",
+            -500,
+            "sched_waking: comm=other pid=8 prio=120",
+        )
+        + &line("server-20", 0, "d..2.", -499, other)
+        + &wakes("sched_waking", 0)
+        + &leaving(400, "S")
+        + &wakes("sched_wakeup", 401)
+        + &back(5_000);
+    let rows = &bills(&slow, 7)[0];
+    assert_eq!(rows.0, 5_000);
+    assert_eq!(rows.1[0], (Stage::Switch, hog(), 4_600));
+}
+
+#[test]
+fn a_waking_of_a_thread_that_goes_on_is_none() {
+    let before =
+        switch(0, -1_000, ("swapper/0", 0, 120), "R", SERVER) + &switch(1, -900, IDLE, "R", RT);
+    let own = line(
+        "hog-9",
+        1,
+        "d.h1.",
+        0,
+        "sched_waking: comm=rt pid=7 prio=49 target_cpu=001",
+    );
+    for (waking, state) in [
+        // It was still to be run when the waking ended.
+        (wakes("sched_waking", 0) + &wakes("sched_wakeup", 1), "S"),
+        // It was preempted.
+        (wakes("sched_waking", 0), "R"),
+        // It had gone on for long.
+        (wakes("sched_waking", -200), "S"),
+        // An interrupt of its own CPU finds it before it begins to leave, or after it has left.
+        (own, "S"),
+    ] {
+        let text = before.clone() + &waking + &leaving(2, state);
+        assert!(
+            bills(&(text.clone() + &back(5_000)), 7).is_empty(),
+            "{waking}"
+        );
+        if state == "S" {
+            let later = text + &wakes("sched_waking", 3_000) + &back(5_000);
+            let rows = vec![(Stage::Switch, hog(), 2_000)];
+            assert_eq!(bills(&later, 7), [(2_000, rows)], "{waking}");
+        }
+    }
+    // A thread that was woken is not woken again before it ran: the first waking ended no sleep.
+    let text = before + &wakes("sched_waking", 0) + &leaving(2, "S");
+    let text = text + &wakes("sched_waking", 3_000) + &back(5_000);
+    assert_eq!(
+        bills(&text, 7),
+        [(2_000, vec![(Stage::Switch, hog(), 2_000)])]
+    );
 }
