@@ -52,13 +52,13 @@ pub(super) struct Context<'a, 'w> {
     pub remote: bool,
     /// For a gap: whether the kernel did anything in it.
     pub busy: bool,
-    /// Each thread's time between waking and switch: its start and end.
-    thread_runs: BTreeMap<u64, u64>,
+    /// Each thread's time between waking and switch, by its CPU and the instant at which it came.
+    thread_runs: BTreeMap<(u32, u64), u64>,
     requests: Requests,
     /// The limits of the probe's control groups.
     pub groups: &'a Groups<'w>,
-    /// When threads began to run that ran in user mode although the probe was ready.
-    let_run: BTreeSet<u64>,
+    /// The CPU and the beginning of threads that ran in user mode although the probe was ready.
+    let_run: BTreeSet<(u32, u64)>,
 }
 
 impl<'a, 'w> Context<'a, 'w> {
@@ -71,7 +71,7 @@ impl<'a, 'w> Context<'a, 'w> {
             ..
         } = seen;
         let requests = Requests::from_window(window, stages, history);
-        let mut thread_runs: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut thread_runs: BTreeMap<(u32, u64), u64> = BTreeMap::new();
         for slice in pieces {
             let late = matches!(stages.stage_at(slice.from).0, Stage::Switch | Stage::User)
                 || is_before_armed(slice, window);
@@ -86,7 +86,7 @@ impl<'a, 'w> Context<'a, 'w> {
                 _ => requests.is_on_its_way(slice, stages.handed_over),
             };
             if late && of_thread && !waits {
-                let sum = thread_runs.entry(slice.since).or_default();
+                let sum = thread_runs.entry((slice.cpu, slice.since)).or_default();
                 *sum = sum.saturating_add(slice.to - slice.from);
             }
         }
@@ -278,7 +278,8 @@ impl<'a, 'w> Context<'a, 'w> {
         let Some(thread) = slice.thread else {
             return (Cause::Blind, Vec::new());
         };
-        let came_after = slice.since > since;
+        // A thread that ran already when the probe was moved there did not come.
+        let came_after = slice.since > since.max(slice.queued);
         let probe = &self.window.probe;
         let end = self.stages.instants.woken_ns;
         let from = since.max(self.stages.instants.due_ns);
@@ -311,7 +312,7 @@ impl<'a, 'w> Context<'a, 'w> {
         if let Some(verdict) = self.groups.below(slice.to) {
             return verdict;
         }
-        if (came_after || self.let_run.contains(&slice.since))
+        if (came_after || self.let_run.contains(&(slice.cpu, slice.since)))
             && self.groups.only_if_raised(thread, probe)
         {
             return (naming::interference(thread), vec![RowNote::PriorityRaised]);
@@ -319,11 +320,12 @@ impl<'a, 'w> Context<'a, 'w> {
         if came_after {
             return (Cause::Throttled { task }, self.groups.note_of_doubt(probe));
         }
-        let run = self.thread_runs.get(&slice.since).copied().unwrap_or(0);
+        let key = (slice.cpu, slice.since);
+        let run = self.thread_runs.get(&key).copied().unwrap_or(0);
         if run <= SWITCH_MOST_NS {
             return (Cause::WakePath, Vec::new());
         }
-        if self.let_run.contains(&slice.since) {
+        if self.let_run.contains(&key) {
             let mut notes = vec![RowNote::LetRunOn];
             notes.extend(self.groups.note_of_doubt(probe));
             return (Cause::Throttled { task }, notes);
@@ -347,21 +349,21 @@ fn preemptible_threads(
     window: &Window,
     stages: &WakeUpStages<'_>,
     pieces: &[Slice<'_>],
-) -> BTreeSet<u64> {
-    let from = stages.handed_over.saturating_add(REQUEST_MOST_NS);
+) -> BTreeSet<(u32, u64)> {
     let in_user_mode = window.events.iter().filter(|event| {
         let Kind::VectorEntry { interrupted, .. } = &event.kind else {
             return false;
         };
-        event.cpu == window.cpu && event.at_ns > from && interrupted.is_some_and(|it| it.user)
+        interrupted.is_some_and(|it| it.user)
     });
-    let at = |at_ns: u64| {
-        let piece = pieces.partition_point(|piece| piece.to <= at_ns);
-        pieces.get(piece).filter(|piece| piece.from <= at_ns)
+    let at = |event: &Event| {
+        let piece = pieces.partition_point(|piece| piece.to <= event.at_ns);
+        let piece = pieces.get(piece).filter(|piece| piece.cpu == event.cpu)?;
+        let from = stages.handed_over.max(piece.queued);
+        let is_late = event.at_ns > from.saturating_add(REQUEST_MOST_NS);
+        (is_late && piece.from <= event.at_ns).then_some((piece.cpu, piece.since))
     };
-    in_user_mode
-        .filter_map(|event| Some(at(event.at_ns)?.since))
-        .collect()
+    in_user_mode.filter_map(at).collect()
 }
 
 /// The wake-up's own path, unless it took longer than that can.

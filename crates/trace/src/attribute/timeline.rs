@@ -38,6 +38,9 @@ impl Layer<'_> {
 pub(super) struct Slice<'w> {
     pub from: u64,
     pub to: u64,
+    pub cpu: u32,
+    /// From when on the probe was on this CPU or in its queue.
+    pub queued: u64,
     pub layer: Layer<'w>,
     /// The thread beneath, if it is known.
     pub thread: Option<&'w Task>,
@@ -59,6 +62,8 @@ impl Slice<'_> {
     pub(super) const UNKNOWN: Self = Self {
         from: 0,
         to: 0,
+        cpu: 0,
+        queued: 0,
         layer: Layer::Thread,
         thread: None,
         since: 0,
@@ -200,6 +205,7 @@ struct Open<'w> {
 struct Builder<'w> {
     timeline: CpuTimeline<'w>,
     at: u64,
+    cpu: u32,
     rt: bool,
     probe: u32,
     thread: Option<&'w Task>,
@@ -228,6 +234,7 @@ impl<'w> Builder<'w> {
         Self {
             timeline: CpuTimeline::default(),
             at: begin,
+            cpu: events.first().map_or(window.cpu, |event| event.cpu),
             rt: window.preempt_rt,
             probe: window.probe.tid,
             thread,
@@ -255,6 +262,8 @@ impl<'w> Builder<'w> {
         self.timeline.slices.push(Slice {
             from: self.at,
             to: at,
+            cpu: self.cpu,
+            queued: 0,
             layer: self.stack.last().map_or(Layer::Thread, |open| open.layer),
             thread: self.thread,
             since: self.since,

@@ -119,7 +119,7 @@ impl<'w> Tracks<'w> {
                         tracks.begin(*tid, at, Doing::Ready, cpu);
                     }
                 },
-                Kind::Migrate { tid, to_cpu } => {
+                Kind::Migrate { tid, to_cpu, .. } => {
                     if let Some(last) = tracks.last(*tid).copied()
                         && last.doing != Doing::Running
                     {

@@ -302,7 +302,13 @@ impl Recording {
             "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => self.waking(line),
             "sched_migrate_task" => {
                 if let (Some(tid), Some(to_cpu)) = (small("pid"), small("dest_cpu")) {
-                    self.push(at, cpu, Kind::Migrate { tid, to_cpu });
+                    let from_cpu = small("orig_cpu");
+                    let kind = Kind::Migrate {
+                        tid,
+                        to_cpu,
+                        from_cpu,
+                    };
+                    self.push(at, cpu, kind);
                 }
             }
             "irq_handler_entry" => {

@@ -71,6 +71,13 @@ fn kinds() -> impl Strategy<Value = Kind> {
                 to
             }),
         (0u64..3_000).prop_map(|duration_ns| Kind::Nmi { duration_ns }),
+        (0u32..6, 0u32..4, proptest::option::of(0u32..4)).prop_map(|(tid, to_cpu, from_cpu)| {
+            Kind::Migrate {
+                tid,
+                to_cpu,
+                from_cpu,
+            }
+        }),
         proptest::option::of(0u32..4).prop_map(|state| Kind::Idle { state }),
         (0u64..3).prop_map(|function| Kind::CallEntry {
             function,

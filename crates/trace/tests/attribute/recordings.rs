@@ -251,3 +251,47 @@ fn a_waking_of_a_thread_that_goes_on_is_none() {
         [(2_000, vec![(Stage::Switch, hog(), 2_000)])]
     );
 }
+
+fn moved(at_us: i64, by: (&str, u32), from_cpu: u32, to_cpu: u32) -> String {
+    let event =
+        format!("sched_migrate_task: comm=rt pid=7 prio=49 orig_cpu={from_cpu} dest_cpu={to_cpu}");
+    line(by.0, by.1, "d..2.", at_us, &event)
+}
+
+/// Woken for CPU 1, where a hog runs, and taken over by CPU 2 after 3 ms.
+#[test]
+fn a_thread_that_another_cpu_takes_over_waited_for_the_first_one() {
+    let innocent = ("innocent", 31, 120);
+    let other = ("swapper/2", 0, 120);
+    let begin = |before: i64| {
+        switch(0, -99_000, ("swapper/0", 0, 120), "R", SERVER)
+            + &switch(1, -before, RT, "S", HOG)
+            + &wakes("sched_waking", 0)
+    };
+    let end = || moved(3_000, ("innocent-31", 2), 1, 2) + &switch(2, 3_002, innocent, "S", RT);
+    let rows = vec![
+        (Stage::Switch, hog(), 3_000),
+        (Stage::Switch, Cause::WakePath, 2),
+    ];
+    // However long the thread there had run, and whether it came before the waking or after it.
+    for came in [-90_000, 1_000] {
+        let came = switch(2, came, other, "R", innocent);
+        let text = begin(1_000) + &came + &end() + &back(9_000);
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.sort_by_key(|line| line.split(' ').nth(4).map(str::to_owned));
+        assert_eq!(bills(&lines.join("\n"), 7), [(3_002, rows.clone())]);
+    }
+    // It went to sleep before what is kept of the recording: the event of the move says where.
+    let text = switch(2, -90_000, other, "R", innocent) + &begin(50_000) + &end();
+    assert_eq!(bills(&text, 7), [(3_002, rows)]);
+    // The thread that wakes it chooses a CPU: there it is from the beginning on.
+    let text = switch(2, -90_000, other, "R", innocent)
+        + &begin(1_000)
+        + &moved(1, ("server-20", 0), 1, 2)
+        + &switch(2, 40, innocent, "S", RT);
+    let innocent = Cause::PreemptOff {
+        task: "innocent".to_owned(),
+        work: None,
+    };
+    assert_eq!(bills(&text, 7), [(40, vec![(Stage::Switch, innocent, 40)])]);
+}
