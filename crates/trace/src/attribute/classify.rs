@@ -73,8 +73,14 @@ impl<'a, 'w> Context<'a, 'w> {
         let requests = Requests::from_window(window, stages, history);
         let mut thread_runs: BTreeMap<(u32, u64), u64> = BTreeMap::new();
         for slice in pieces {
-            let late = matches!(stages.stage_at(slice.from).0, Stage::Switch | Stage::User)
-                || is_before_armed(slice, window);
+            let stage = stages.stage_at(slice.from).0;
+            let late =
+                matches!(stage, Stage::Switch | Stage::User) || is_before_armed(slice, window);
+            // A softirq waits for the CPU, on behalf of the probe.
+            let served = matches!(stage, Stage::Callback | Stage::Waking)
+                && stages.server.is_some_and(|(server, since)| {
+                    since <= slice.from && slice.thread.is_some_and(|it| it.tid != server.tid)
+                });
             let of_thread = match slice.layer {
                 Layer::Thread => true,
                 Layer::Softirq(_) => window.preempt_rt,
@@ -85,7 +91,7 @@ impl<'a, 'w> Context<'a, 'w> {
                 Some(ProbeState::Ready(since)) => requests.is_on_its_way(slice, since),
                 _ => requests.is_on_its_way(slice, stages.handed_over),
             };
-            if late && of_thread && !waits {
+            if of_thread && (late && !waits || served) {
                 let sum = thread_runs.entry((slice.cpu, slice.since)).or_default();
                 *sum = sum.saturating_add(slice.to - slice.from);
             }
@@ -264,12 +270,59 @@ impl<'a, 'w> Context<'a, 'w> {
             // No longer than over a program: kernel code need not be the reason.
             Some(_) if slice.to - slice.from <= DELIVERY_MOST_NS => (Cause::Platform, Vec::new()),
             Some(found) => self.irqs_off(found, naming::task(slice.thread)),
-            // The callback runs in a softirq's thread, before the waking.
-            None if stage != Stage::Interrupt => self.ready(slice, self.stages.instants.due_ns),
+            None if stage != Stage::Interrupt => match self.stages.server {
+                Some((server, since)) => self.softirq_waits(slice, stage, server, since),
+                // Whether an interrupt came is not known.
+                None if self.stages.interrupt.is_none() => {
+                    let task = naming::task(slice.thread);
+                    (Cause::LateInterrupt { task }, Vec::new())
+                }
+                None => path(slice, stage),
+            },
             None => {
                 let task = naming::task(slice.thread);
                 (Cause::LateInterrupt { task }, Vec::new())
             }
+        }
+    }
+
+    /// The probe's callback runs in a softirq. That was to run in a thread from an instant on: what ran
+    /// instead is judged as if that thread were the late one.
+    fn softirq_waits(
+        &self,
+        slice: &Slice<'w>,
+        stage: Stage,
+        server: &Task,
+        since: u64,
+    ) -> Attribution {
+        let Some(thread) = slice.thread else {
+            return (Cause::Blind, vec![RowNote::UnknownThread]);
+        };
+        let task = naming::bounded(&thread.name);
+        let work = slice
+            .work
+            .map(|address| naming::function(self.window, address));
+        if thread.tid == server.tid {
+            // It is about to, or serves others first; without such a thread softirqs were disabled.
+            return match self.window.preempt_rt {
+                _ if slice.to - slice.from <= PATH_MOST_NS => path(slice, stage),
+                true => (naming::interference(thread), Vec::new()),
+                false => (Cause::PreemptOff { task, work }, Vec::new()),
+            };
+        }
+        if thread.is_ordinary() && server.is_ordinary() {
+            return (Cause::FairShare { task }, Vec::new());
+        }
+        if thread.priority <= server.priority {
+            return (naming::interference(thread), Vec::new());
+        }
+        if slice.since > since {
+            return (Cause::Throttled { task }, Vec::new());
+        }
+        let key = (slice.cpu, slice.since);
+        match self.thread_runs.get(&key) {
+            Some(run) if *run > SWITCH_MOST_NS => (Cause::PreemptOff { task, work }, Vec::new()),
+            _ => path(slice, stage),
         }
     }
 
@@ -323,7 +376,7 @@ impl<'a, 'w> Context<'a, 'w> {
         let key = (slice.cpu, slice.since);
         let run = self.thread_runs.get(&key).copied().unwrap_or(0);
         if run <= SWITCH_MOST_NS {
-            return (Cause::WakePath, Vec::new());
+            return path(slice, self.stages.stage_at(slice.from).0);
         }
         if self.let_run.contains(&key) {
             let mut notes = vec![RowNote::LetRunOn];

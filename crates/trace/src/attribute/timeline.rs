@@ -182,13 +182,45 @@ impl<'w> CpuTimeline<'w> {
             .filter(|slice| slice.from < slice.to)
     }
 
-    /// The outermost interrupt at an instant.
+    /// The outermost interrupt at an instant. A timer's callback stands for its interrupt where that
+    /// wasn't recorded, but not within a softirq: that runs after the interrupt, perhaps much later.
     pub(super) fn interrupt_at(&self, at: u64) -> Option<&Frame<'w>> {
-        self.frames
-            .iter()
-            .filter(|frame| frame.layer.is_hard() && frame.from <= at)
-            .filter(|frame| frame.to.is_some_and(|to| at <= to))
+        let in_softirq = self.is_in_softirq(at);
+        self.frames_at(at)
+            .filter(|frame| match frame.layer {
+                Layer::Timer { .. } => !in_softirq,
+                layer => layer.is_hard(),
+            })
             .min_by_key(|frame| frame.depth)
+    }
+
+    pub(super) fn is_in_softirq(&self, at: u64) -> bool {
+        let mut frames = self.frames_at(at);
+        frames.any(|frame| matches!(frame.layer, Layer::Softirq(_)))
+    }
+
+    /// What had begun at an instant and had not ended.
+    fn frames_at(&self, at: u64) -> impl Iterator<Item = &Frame<'w>> {
+        let frames = self.frames.iter();
+        frames.filter(move |frame| frame.from <= at && frame.to.is_some_and(|to| at <= to))
+    }
+
+    /// The interrupt that raised the softirq of a timer: the first one of the timer hardware that ends
+    /// after the timer was due and before its callback. Later ones find the softirq raised.
+    pub(super) fn raised_by(&self, due: u64, callback: u64) -> Option<&Frame<'w>> {
+        let is_timers = |frame: &&Frame<'_>| match frame.layer {
+            Layer::Vector(vector) => vector == Vector::LocalTimer,
+            Layer::Handler(_, name) => name.contains("timer"),
+            _ => false,
+        };
+        let ends = |frame: &&Frame<'_>| frame.to.is_some_and(|to| due < to && to <= callback);
+        let mut frames = self.frames.iter().filter(is_timers);
+        frames.find(ends)
+    }
+
+    /// The thread that ran at an instant, or was interrupted.
+    pub(super) fn thread_at(&self, at: u64) -> Option<&'w Task> {
+        self.between(at, at.saturating_add(1)).next()?.thread
     }
 }
 

@@ -295,3 +295,88 @@ fn a_thread_that_another_cpu_takes_over_waited_for_the_first_one() {
     };
     assert_eq!(bills(&text, 7), [(40, vec![(Stage::Switch, innocent, 40)])]);
 }
+
+const KTIMERS: (&str, u32, i32) = ("ktimers/1", 18, 98);
+/// The thread that a soft timer wakes: SCHED_FIFO 50.
+const SOFT: (&str, u32, i32) = RT;
+
+/// On PREEMPT_RT: a soft timer due at 0; its interrupt comes `irq` µs later and wakes the thread in which
+/// its softirq runs, 5 ms after it was due. Until then `x` runs, with a tick each ms.
+fn soft_timer(x: (&str, u32, i32), irq: i64) -> String {
+    let on_x = |at: i64, event: &str| line(&format!("{}-{}", x.0, x.1), 1, "d.h1.", at, event);
+    let soft = |at: i64, event: &str| line("ktimers/1-18", 1, "d.s1.", at, event);
+    let mut text = line(
+        "rt-7",
+        1,
+        "d..2.",
+        -1_000,
+        "hrtimer_start: hrtimer=aa expires=5000000000",
+    ) + &switch(1, -990, SOFT, "S", x)
+        + &on_x(irq, "local_timer_entry: vector=236")
+        + &on_x(
+            irq + 2,
+            "sched_waking: comm=ktimers/1 pid=18 prio=98 target_cpu=001",
+        )
+        + &on_x(irq + 4, "local_timer_exit: vector=236");
+    for tick in (irq + 1_000..4_900).step_by(1_000) {
+        text += &on_x(tick, "local_timer_entry: vector=236");
+        text += &on_x(tick + 2, "local_timer_exit: vector=236");
+    }
+    text + &switch(1, 5_000, x, "S", KTIMERS)
+        + &soft(5_002, "softirq_entry: vec=8 [action=HRTIMER]")
+        + &soft(
+            5_003,
+            "hrtimer_expire_entry: hrtimer=aa function=timerfd_tmrproc now=5005003000",
+        )
+        + &soft(5_005, "sched_waking: comm=rt pid=7 prio=49 target_cpu=001")
+        + &soft(5_006, "hrtimer_expire_exit: hrtimer=aa")
+        + &soft(5_007, "softirq_exit: vec=8 [action=HRTIMER]")
+        + &switch(1, 5_009, KTIMERS, "R", SOFT)
+}
+
+/// The time of a cause in a stage, in µs.
+fn sum(rows: &Rows, stage: Stage, cause: &Cause) -> u64 {
+    let its = rows.iter().filter(|row| (row.0, &row.1) == (stage, cause));
+    its.map(|row| row.2).sum()
+}
+
+/// The interrupt was on time; the softirq waited for a thread above its own.
+#[test]
+fn a_timer_whose_softirq_waits_for_the_cpu_was_not_late() {
+    let (task, policy) = ("X".to_owned(), "SCHED_FIFO".to_owned());
+    let late = Cause::LateInterrupt { task: task.clone() };
+    let thread = |priority| Cause::Thread {
+        task: task.clone(),
+        policy: policy.clone(),
+        priority,
+    };
+    let work = None;
+    let kept = Cause::PreemptOff {
+        task: task.clone(),
+        work,
+    };
+    for (priority, cause) in [(89, thread(10)), (9, thread(90)), (120, kept)] {
+        for irq in [2, 300] {
+            let bills = bills(&soft_timer(("X", 30, priority), irq), 7);
+            let (latency, rows) = &bills[0];
+            assert_eq!(*latency, 5_009);
+            assert_eq!(sum(rows, Stage::Interrupt, &late), irq as u64, "{rows:?}");
+            // Without its own interrupt and four ticks.
+            let expected = 5_000 - irq as u64 - 4 - 4 * 2;
+            assert_eq!(sum(rows, Stage::Callback, &cause), expected, "{rows:?}");
+            let own: u64 = Stage::ALL
+                .iter()
+                .map(|stage| sum(rows, *stage, &Cause::WakePath))
+                .sum();
+            assert_eq!(own, 4 + 9, "{rows:?}");
+            // Without the events of interrupts the waking of the softirq's thread tells the same.
+            let text = soft_timer(("X", 30, priority), irq);
+            let lines = text.lines().filter(|line| !line.contains("local_timer"));
+            let text: String = lines.map(|line| format!("{line}\n")).collect();
+            let rows = &self::bills(&text, 7)[0].1;
+            let irq = irq as u64 + 2;
+            assert_eq!(sum(rows, Stage::Interrupt, &late), irq, "{rows:?}");
+            assert_eq!(sum(rows, Stage::Callback, &cause), 5_000 - irq, "{rows:?}");
+        }
+    }
+}
