@@ -186,23 +186,28 @@ impl<'w> CpuTimeline<'w> {
     /// wasn't recorded, but not within a softirq: that runs after the interrupt, perhaps much later.
     pub(super) fn interrupt_at(&self, at: u64) -> Option<&Frame<'w>> {
         let in_softirq = self.is_in_softirq(at);
-        self.frames_at(at)
+        self.frames
+            .iter()
             .filter(|frame| match frame.layer {
                 Layer::Timer { .. } => !in_softirq,
                 layer => layer.is_hard(),
             })
+            .filter(|frame| frame.from <= at && frame.to.is_some_and(|to| at <= to))
             .min_by_key(|frame| frame.depth)
     }
 
+    /// Whether the timer's callback that runs at an instant does so in a softirq. The woken thread may
+    /// preempt that: then its end is not in the window.
     pub(super) fn is_in_softirq(&self, at: u64) -> bool {
-        let mut frames = self.frames_at(at);
-        frames.any(|frame| matches!(frame.layer, Layer::Softirq(_)))
-    }
-
-    /// What had begun at an instant and had not ended.
-    fn frames_at(&self, at: u64) -> impl Iterator<Item = &Frame<'w>> {
-        let frames = self.frames.iter();
-        frames.filter(move |frame| frame.from <= at && frame.to.is_some_and(|to| at <= to))
+        let is_open = |frame: &Frame<'_>| frame.from <= at && frame.to.is_none_or(|to| at <= to);
+        let is_timer = |frame: &Frame<'_>| matches!(frame.layer, Layer::Timer { .. });
+        let mut before = self.frames.iter().rev();
+        let timer = before.find(|frame| is_timer(frame) && is_open(frame));
+        let Some(beneath) = timer.and_then(|timer| timer.depth.checked_sub(1)) else {
+            return false;
+        };
+        let beneath = before.find(|frame| frame.depth == beneath && is_open(frame));
+        beneath.is_some_and(|frame| matches!(frame.layer, Layer::Softirq(_)))
     }
 
     /// The interrupt that raised the softirq of a timer: the first one of the timer hardware that ends

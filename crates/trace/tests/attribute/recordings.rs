@@ -322,7 +322,7 @@ fn soft_timer(x: (&str, u32, i32), irq: i64) -> String {
         text += &on_x(tick, "local_timer_entry: vector=236");
         text += &on_x(tick + 2, "local_timer_exit: vector=236");
     }
-    text + &switch(1, 5_000, x, "S", KTIMERS)
+    text + &switch(1, 5_000, x, if x.1 == 0 { "R" } else { "S" }, KTIMERS)
         + &soft(5_002, "softirq_entry: vec=8 [action=HRTIMER]")
         + &soft(
             5_003,
@@ -379,4 +379,40 @@ fn a_timer_whose_softirq_waits_for_the_cpu_was_not_late() {
             assert_eq!(sum(rows, Stage::Callback, &cause), 5_000 - irq, "{rows:?}");
         }
     }
+}
+
+/// The woken thread takes the CPU before the callback and its softirq have ended.
+#[test]
+fn a_softirq_that_the_woken_thread_preempts_is_one_as_well() {
+    let whole = soft_timer(("X", 30, 89), 2);
+    let (ends, others): (Vec<&str>, Vec<&str>) = whole
+        .lines()
+        .partition(|line| line.contains("hrtimer_expire_exit") || line.contains("softirq_exit"));
+    let ends: Vec<String> = ends
+        .iter()
+        .map(|end| end.replace("1.005", "1.007"))
+        .collect();
+    let sleeps = switch(1, 6_000, SOFT, "S", KTIMERS);
+    let text = others.join("\n") + "\n" + &sleeps + &ends.join("\n");
+    let found = bills(&text, 7);
+    let (latency, rows) = &found[0];
+    assert_eq!(*latency, 5_009);
+    let late = Cause::LateInterrupt {
+        task: "X".to_owned(),
+    };
+    assert_eq!(sum(rows, Stage::Interrupt, &late), 2, "{rows:?}");
+    let x = Cause::Thread {
+        task: "X".to_owned(),
+        policy: "SCHED_FIFO".to_owned(),
+        priority: 10,
+    };
+    assert_eq!(sum(rows, Stage::Callback, &x), 4_986, "{rows:?}");
+}
+
+#[test]
+fn an_idle_cpu_on_its_way_to_a_softirq_leaves_its_idle_state() {
+    let text = soft_timer(IDLE, 4_800);
+    let rows = &bills(&text, 7)[0].1;
+    let idle = Cause::IdleExit { state: None };
+    assert_eq!(sum(rows, Stage::Callback, &idle), 5_000 - 4_804, "{rows:?}");
 }
