@@ -52,13 +52,13 @@ pub(super) struct Context<'a, 'w> {
     pub remote: bool,
     /// For a gap: whether the kernel did anything in it.
     pub busy: bool,
-    /// Each thread's time between waking and switch: its start and end.
-    thread_runs: BTreeMap<u64, u64>,
+    /// Each thread's time between waking and switch, by its CPU and the instant at which it came.
+    thread_runs: BTreeMap<(u32, u64), u64>,
     requests: Requests,
     /// The limits of the probe's control groups.
     pub groups: &'a Groups<'w>,
-    /// When threads began to run that ran in user mode although the probe was ready.
-    let_run: BTreeSet<u64>,
+    /// The CPU and the beginning of threads that ran in user mode although the probe was ready.
+    let_run: BTreeSet<(u32, u64)>,
 }
 
 impl<'a, 'w> Context<'a, 'w> {
@@ -71,10 +71,16 @@ impl<'a, 'w> Context<'a, 'w> {
             ..
         } = seen;
         let requests = Requests::from_window(window, stages, history);
-        let mut thread_runs: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut thread_runs: BTreeMap<(u32, u64), u64> = BTreeMap::new();
         for slice in pieces {
-            let late = matches!(stages.stage_at(slice.from).0, Stage::Switch | Stage::User)
-                || is_before_armed(slice, window);
+            let stage = stages.stage_at(slice.from).0;
+            let late =
+                matches!(stage, Stage::Switch | Stage::User) || is_before_armed(slice, window);
+            // A softirq waits for the CPU, on behalf of the probe.
+            let served = matches!(stage, Stage::Callback | Stage::Waking)
+                && stages.server.is_some_and(|(server, since)| {
+                    since <= slice.from && slice.thread.is_some_and(|it| it.tid != server.tid)
+                });
             let of_thread = match slice.layer {
                 Layer::Thread => true,
                 Layer::Softirq(_) => window.preempt_rt,
@@ -85,8 +91,8 @@ impl<'a, 'w> Context<'a, 'w> {
                 Some(ProbeState::Ready(since)) => requests.is_on_its_way(slice, since),
                 _ => requests.is_on_its_way(slice, stages.handed_over),
             };
-            if late && of_thread && !waits {
-                let sum = thread_runs.entry(slice.since).or_default();
+            if of_thread && (late && !waits || served) {
+                let sum = thread_runs.entry((slice.cpu, slice.since)).or_default();
                 *sum = sum.saturating_add(slice.to - slice.from);
             }
         }
@@ -264,12 +270,59 @@ impl<'a, 'w> Context<'a, 'w> {
             // No longer than over a program: kernel code need not be the reason.
             Some(_) if slice.to - slice.from <= DELIVERY_MOST_NS => (Cause::Platform, Vec::new()),
             Some(found) => self.irqs_off(found, naming::task(slice.thread)),
-            // The callback runs in a softirq's thread, before the waking.
-            None if stage != Stage::Interrupt => self.ready(slice, self.stages.instants.due_ns),
+            None if stage != Stage::Interrupt => match self.stages.server {
+                Some((server, since)) => self.softirq_waits(slice, stage, server, since),
+                // Whether an interrupt came is not known.
+                None if self.stages.interrupt.is_none() => {
+                    let task = naming::task(slice.thread);
+                    (Cause::LateInterrupt { task }, Vec::new())
+                }
+                None => path(slice, stage),
+            },
             None => {
                 let task = naming::task(slice.thread);
                 (Cause::LateInterrupt { task }, Vec::new())
             }
+        }
+    }
+
+    /// The probe's callback runs in a softirq. That was to run in a thread from an instant on: what ran
+    /// instead is judged as if that thread were the late one.
+    fn softirq_waits(
+        &self,
+        slice: &Slice<'w>,
+        stage: Stage,
+        server: &Task,
+        since: u64,
+    ) -> Attribution {
+        let Some(thread) = slice.thread else {
+            return (Cause::Blind, vec![RowNote::UnknownThread]);
+        };
+        let task = naming::bounded(&thread.name);
+        let work = slice
+            .work
+            .map(|address| naming::function(self.window, address));
+        if thread.tid == server.tid {
+            // It is about to, or serves others first; without such a thread softirqs were disabled.
+            return match self.window.preempt_rt {
+                _ if slice.to - slice.from <= PATH_MOST_NS => path(slice, stage),
+                true => (naming::interference(thread), Vec::new()),
+                false => (Cause::PreemptOff { task, work }, Vec::new()),
+            };
+        }
+        if thread.is_ordinary() && server.is_ordinary() {
+            return (Cause::FairShare { task }, Vec::new());
+        }
+        if thread.priority <= server.priority {
+            return (naming::interference(thread), Vec::new());
+        }
+        if slice.since > since {
+            return (Cause::Throttled { task }, Vec::new());
+        }
+        let key = (slice.cpu, slice.since);
+        match self.thread_runs.get(&key) {
+            Some(run) if *run > SWITCH_MOST_NS => (Cause::PreemptOff { task, work }, Vec::new()),
+            _ => path(slice, stage),
         }
     }
 
@@ -278,7 +331,8 @@ impl<'a, 'w> Context<'a, 'w> {
         let Some(thread) = slice.thread else {
             return (Cause::Blind, Vec::new());
         };
-        let came_after = slice.since > since;
+        // A thread that ran already when the probe was moved there did not come.
+        let came_after = slice.since > since.max(slice.queued);
         let probe = &self.window.probe;
         let end = self.stages.instants.woken_ns;
         let from = since.max(self.stages.instants.due_ns);
@@ -311,7 +365,7 @@ impl<'a, 'w> Context<'a, 'w> {
         if let Some(verdict) = self.groups.below(slice.to) {
             return verdict;
         }
-        if (came_after || self.let_run.contains(&slice.since))
+        if (came_after || self.let_run.contains(&(slice.cpu, slice.since)))
             && self.groups.only_if_raised(thread, probe)
         {
             return (naming::interference(thread), vec![RowNote::PriorityRaised]);
@@ -319,11 +373,12 @@ impl<'a, 'w> Context<'a, 'w> {
         if came_after {
             return (Cause::Throttled { task }, self.groups.note_of_doubt(probe));
         }
-        let run = self.thread_runs.get(&slice.since).copied().unwrap_or(0);
+        let key = (slice.cpu, slice.since);
+        let run = self.thread_runs.get(&key).copied().unwrap_or(0);
         if run <= SWITCH_MOST_NS {
-            return (Cause::WakePath, Vec::new());
+            return path(slice, self.stages.stage_at(slice.from).0);
         }
-        if self.let_run.contains(&slice.since) {
+        if self.let_run.contains(&key) {
             let mut notes = vec![RowNote::LetRunOn];
             notes.extend(self.groups.note_of_doubt(probe));
             return (Cause::Throttled { task }, notes);
@@ -347,21 +402,21 @@ fn preemptible_threads(
     window: &Window,
     stages: &WakeUpStages<'_>,
     pieces: &[Slice<'_>],
-) -> BTreeSet<u64> {
-    let from = stages.handed_over.saturating_add(REQUEST_MOST_NS);
+) -> BTreeSet<(u32, u64)> {
     let in_user_mode = window.events.iter().filter(|event| {
         let Kind::VectorEntry { interrupted, .. } = &event.kind else {
             return false;
         };
-        event.cpu == window.cpu && event.at_ns > from && interrupted.is_some_and(|it| it.user)
+        interrupted.is_some_and(|it| it.user)
     });
-    let at = |at_ns: u64| {
-        let piece = pieces.partition_point(|piece| piece.to <= at_ns);
-        pieces.get(piece).filter(|piece| piece.from <= at_ns)
+    let at = |event: &Event| {
+        let piece = pieces.partition_point(|piece| piece.to <= event.at_ns);
+        let piece = pieces.get(piece).filter(|piece| piece.cpu == event.cpu)?;
+        let from = stages.handed_over.max(piece.queued);
+        let is_late = event.at_ns > from.saturating_add(REQUEST_MOST_NS);
+        (is_late && piece.from <= event.at_ns).then_some((piece.cpu, piece.since))
     };
-    in_user_mode
-        .filter_map(|event| Some(at(event.at_ns)?.since))
-        .collect()
+    in_user_mode.filter_map(at).collect()
 }
 
 /// The wake-up's own path, unless it took longer than that can.

@@ -223,6 +223,9 @@ pub enum Kind {
         tid: u32,
         /// The CPU that it will run on.
         to_cpu: u32,
+        /// The CPU whose queue it leaves, if that was recorded.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from_cpu: Option<u32>,
     },
     /// A non-maskable interrupt ended; it had begun `duration_ns` earlier.
     Nmi {

@@ -21,11 +21,12 @@ mod overlay;
 mod path;
 mod picture;
 mod place;
+mod queue;
 mod request;
 mod senders;
 mod stages;
 mod timeline;
-mod track;
+pub(crate) mod track;
 pub mod waits;
 
 use std::collections::BTreeMap;
@@ -125,7 +126,7 @@ struct WindowView<'w> {
     running_cpu: u32,
     stages: WakeUpStages<'w>,
     history: ProbeHistory<'w>,
-    /// Of a job.
+    /// Where its time is looked for.
     path: Vec<Stretch<'w>>,
     groups: Groups<'w>,
 }
@@ -152,7 +153,7 @@ impl<'w> WindowView<'w> {
             // Who releases the lock of a job may run on another CPU.
             false => ProbeHistory::from_events(window, &events),
         };
-        let path = match window.job {
+        let mut path = match window.job {
             true => path::of_job(window, &events, &history),
             false => Vec::new(),
         };
@@ -189,6 +190,16 @@ impl<'w> WindowView<'w> {
         let none = CpuTimeline::default();
         let waker = timelines.get(&waking_cpu).unwrap_or(&none);
         let stages = WakeUpStages::from_events(window, &traces, waker);
+        if !window.job {
+            let (from, to) = (window.due_ns, stages.handed_over);
+            path.push(Stretch {
+                from,
+                to,
+                cpu: waking_cpu,
+                on: On::Itself,
+            });
+            path.extend(queue::of_wake_up(window, &events, &traces, to));
+        }
         Self {
             window,
             stages,
@@ -220,26 +231,15 @@ impl<'w> WindowView<'w> {
     /// The wake-up's time, cut so that each piece has one owner, lies in one stage, and the
     /// probe does one thing in it; with the CPU that it is on.
     fn pieces(&self) -> Vec<Piece<'w>> {
-        let due = self.stages.instants.due_ns;
-        let woken = self.window.woken_ns.max(due);
-        let over = self.stages.handed_over;
         let mut pieces = Vec::new();
-        let stretch = |cpu, from, to| Stretch {
-            from,
-            to,
-            cpu,
-            on: On::Itself,
-        };
-        let wake_up = [
-            stretch(self.waking_cpu, due, over),
-            stretch(self.running_cpu, over, woken),
-        ];
-        let stretches = match self.window.job {
-            true => &self.path[..],
-            false => &wake_up[..],
-        };
-        for Stretch { from, to, cpu, on } in stretches {
+        let over = self.stages.handed_over;
+        for Stretch { from, to, cpu, on } in &self.path {
             let (from, to, cpu) = (*from, *to, *cpu);
+            // Before it was woken it was in no queue.
+            let queued = match !self.window.job && from > over {
+                true => from,
+                false => 0,
+            };
             let mut at = from;
             if let On::Fixed(_) = on {
                 let slice = Slice {
@@ -251,8 +251,10 @@ impl<'w> WindowView<'w> {
                 pieces.push(Piece { cpu, slice, on });
                 continue;
             }
-            if let Some(timeline) = self.timelines.get(&cpu) {
+            let seen = self.timelines.get(&cpu).filter(|_| *on != On::Unseen);
+            if let Some(timeline) = seen {
                 for slice in timeline.between(from, to) {
+                    let slice = Slice { queued, ..slice };
                     self.cut((cpu, on), slice, &mut pieces);
                     at = slice.to;
                 }
@@ -262,6 +264,7 @@ impl<'w> WindowView<'w> {
                 let unknown = Slice {
                     from: at,
                     to,
+                    cpu,
                     ..Slice::UNKNOWN
                 };
                 self.cut((cpu, on), unknown, &mut pieces);
@@ -304,7 +307,7 @@ impl<'w> WindowView<'w> {
         let mut amounts: Vec<Amount> = Vec::with_capacity(pieces.len());
         for Piece { cpu, slice, on } in pieces {
             let (cause, mut notes) = match on {
-                On::Itself => context.classify(&slice),
+                On::Itself | On::Unseen => context.classify(&slice),
                 On::Holder(held) => path::classify_held(&context, &slice, &held),
                 On::Fixed(cause) => (cause, Vec::new()),
             };
@@ -364,7 +367,10 @@ impl<'w> WindowView<'w> {
             events: &self.events,
             stages: &self.stages,
             amounts,
-            cpus: [self.waking_cpu, self.running_cpu],
+            cpus: [self.waking_cpu, self.running_cpu]
+                .into_iter()
+                .chain(self.path.iter().map(|stretch| stretch.cpu))
+                .collect(),
             shown,
         }
     }

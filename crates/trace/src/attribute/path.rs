@@ -14,6 +14,8 @@ use punctual_record::explanation::{Cause, Meanwhile, SLEPT_EARLIER, SpanLabel};
 pub(super) enum On<'w> {
     /// What ran on the CPU of its thread.
     Itself,
+    /// Its thread was on a CPU that isn't known.
+    Unseen,
     /// What ran on the CPU of the thread that holds the lock it waits for.
     Holder(Held<'w>),
     /// One cause, whatever ran.
@@ -168,7 +170,7 @@ pub(super) fn lock_waits(window: &Window, path: &[Stretch<'_>]) -> Vec<(u64, u64
             On::Fixed(Cause::Inversion { lock, holder, .. }) => {
                 (lock.clone(), Some(holder.clone()))
             }
-            On::Fixed(_) | On::Itself => continue,
+            On::Fixed(_) | On::Itself | On::Unseen => continue,
         };
         let label = SpanLabel::LockWait { lock, holder };
         match waits.last_mut() {

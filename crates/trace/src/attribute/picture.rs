@@ -16,7 +16,7 @@ pub(super) struct PictureSource<'a, 'w> {
     pub stages: &'a WakeUpStages<'w>,
     pub amounts: &'a [Amount],
     /// Where the wake-up happened.
-    pub cpus: [u32; 2],
+    pub cpus: Vec<u32>,
     pub shown: Shown,
 }
 
@@ -244,7 +244,7 @@ impl<'w> PictureSource<'_, 'w> {
         for event in self.events {
             let label = match &event.kind {
                 Kind::Fault { .. } => MarkLabel::PageFault,
-                Kind::Migrate { tid, to_cpu } if *tid == self.window.probe.tid => {
+                Kind::Migrate { tid, to_cpu, .. } if *tid == self.window.probe.tid => {
                     MarkLabel::Moved { to_cpu: *to_cpu }
                 }
                 Kind::Stack { frames, .. } if !frames.is_empty() => MarkLabel::StackCaught,

@@ -13,6 +13,8 @@ const ARRIVAL_MOST_NS: u64 = 100_000;
 /// When the probe was woken on another CPU, and when its own CPU received the request to switch.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
+    /// The probe's own CPU.
+    cpu: u32,
     /// All of them: when they arrived.
     arrivals: BTreeSet<u64>,
     /// Those that were on their way all the time: from the waking to the arrival.
@@ -55,6 +57,7 @@ impl Requests {
         asked.retain(|waking_ns, (by, at_ns)| !order.is_overtaken(*by, *waking_ns, *at_ns));
         let on_the_way = asked.into_iter().map(|(from, (_, to))| (from, to));
         Self {
+            cpu: window.cpu,
             arrivals,
             on_the_way: on_the_way.collect(),
         }
@@ -69,7 +72,9 @@ impl Requests {
     /// has not arrived yet.
     pub(super) fn is_on_its_way(&self, slice: &Slice<'_>, since_ns: u64) -> bool {
         let asked = self.on_the_way.get(&since_ns);
-        slice.since <= since_ns && asked.is_some_and(|at_ns| slice.to <= *at_ns)
+        slice.cpu == self.cpu
+            && slice.since <= since_ns
+            && asked.is_some_and(|at_ns| slice.to <= *at_ns)
     }
 }
 

@@ -89,8 +89,10 @@ impl WakeUpEvents {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WakeUpStages<'w> {
     pub instants: Instants,
-    /// The interrupt in which the probe was woken.
+    /// The interrupt in which the probe was woken, or that raised the softirq in which it was.
     pub interrupt: Option<Frame<'w>>,
+    /// The thread in which that softirq ran, and from when on it was to run.
+    pub server: Option<(&'w Task, u64)>,
     /// From here on the CPU that the probe runs on is the relevant one.
     pub handed_over: u64,
     /// The end of each stage, in ascending order.
@@ -109,6 +111,16 @@ impl<'w> WakeUpStages<'w> {
             .or(at(traces.waking))
             .and_then(|at| waker.interrupt_at(at))
             .copied();
+        let in_softirq = at(traces.callback)
+            .filter(|callback| interrupt.is_none() && waker.is_in_softirq(*callback));
+        let raised = in_softirq.and_then(|callback| waker.raised_by(due, callback).copied());
+        let serves = in_softirq.and_then(|callback| waker.thread_at(callback));
+        // Where interrupts aren't recorded, the waking of its thread shows that one came.
+        let roused = serves
+            .zip(in_softirq)
+            .and_then(|(thread, callback)| waking_of(window, thread.tid, (due, callback)));
+        let server = serves.zip(raised.and_then(|frame| frame.to).or(roused));
+        let interrupt = interrupt.or(raised);
         let here = traces.waking_cpu(window) == traces.running_cpu(window);
         let waking = at(traces.waking);
         let exit = interrupt
@@ -116,7 +128,7 @@ impl<'w> WakeUpStages<'w> {
             .filter(|to| here && waking.is_some_and(|waking| waking <= *to));
         let instants = Instants {
             due_ns: due,
-            irq_ns: interrupt.map(|frame| frame.from),
+            irq_ns: interrupt.map(|frame| frame.from).or(roused),
             callback_ns: at(traces.callback),
             waking_ns: waking,
             exit_ns: exit,
@@ -139,6 +151,7 @@ impl<'w> WakeUpStages<'w> {
         Self {
             instants,
             interrupt,
+            server,
             handed_over: waking.unwrap_or(due).clamp(due, woken),
             ends,
         }
@@ -174,6 +187,13 @@ pub(super) struct Sleep<'w> {
 
 /// The callback of a thread that sleeps for a time: it only wakes the thread.
 const SLEEPERS: &str = "hrtimer_wakeup";
+
+/// When a thread was first woken between two instants.
+fn waking_of(window: &Window, tid: u32, (from, to): (u64, u64)) -> Option<u64> {
+    let within = |event: &&Event| (from..=to).contains(&event.at_ns) && is_waking(event, tid);
+    let wakings = window.events.iter().filter(within);
+    wakings.map(|event| event.at_ns).min()
+}
 
 fn is_waking(event: &Event, tid: u32) -> bool {
     matches!(event.kind, Kind::Waking { tid: woken, .. } if woken == tid)
@@ -230,6 +250,8 @@ impl<'w> ProbeHistory<'w> {
             turns.push((0, ProbeState::Ready(0)));
         }
         let mut sleep = Sleep::default();
+        // Another CPU began to wake it while it had the CPU, and then waits until it has left it.
+        let mut crossing = false;
         // Its timer expired there, and no other thread ran on that CPU since.
         let mut expired: Option<&Event> = None;
         for event in events {
@@ -243,6 +265,14 @@ impl<'w> ProbeHistory<'w> {
             match &event.kind {
                 Kind::Switch { to, .. } if is_probe(to) => {
                     on_cpu = Some(event.cpu);
+                    // No other waking ended this sleep, so that one did, at once.
+                    if let Some((left, ProbeState::Asleep(_))) = turns.last().copied()
+                        && crossing
+                        && window.lost == 0
+                    {
+                        turns.push((left, ProbeState::Ready(left)));
+                    }
+                    crossing = false;
                     sleep.fault = false;
                     // No event reports the end of a futex wait; this is its end.
                     sleep.lock = sleep.lock.filter(|lock| !lock.of_program);
@@ -276,6 +306,9 @@ impl<'w> ProbeHistory<'w> {
                             lock.holder = lock.holder.or(by.as_ref());
                         }
                         turns.push((event.at_ns, ProbeState::Ready(event.at_ns)));
+                    }
+                    Some((_, ProbeState::Running)) => {
+                        crossing = on_cpu.is_some_and(|cpu| cpu != event.cpu);
                     }
                     Some(_) => {}
                 },

@@ -38,6 +38,9 @@ impl Layer<'_> {
 pub(super) struct Slice<'w> {
     pub from: u64,
     pub to: u64,
+    pub cpu: u32,
+    /// From when on the probe was on this CPU or in its queue.
+    pub queued: u64,
     pub layer: Layer<'w>,
     /// The thread beneath, if it is known.
     pub thread: Option<&'w Task>,
@@ -59,6 +62,8 @@ impl Slice<'_> {
     pub(super) const UNKNOWN: Self = Self {
         from: 0,
         to: 0,
+        cpu: 0,
+        queued: 0,
         layer: Layer::Thread,
         thread: None,
         since: 0,
@@ -177,13 +182,50 @@ impl<'w> CpuTimeline<'w> {
             .filter(|slice| slice.from < slice.to)
     }
 
-    /// The outermost interrupt at an instant.
+    /// The outermost interrupt at an instant. A timer's callback stands for its interrupt where that
+    /// wasn't recorded, but not within a softirq: that runs after the interrupt, perhaps much later.
     pub(super) fn interrupt_at(&self, at: u64) -> Option<&Frame<'w>> {
+        let in_softirq = self.is_in_softirq(at);
         self.frames
             .iter()
-            .filter(|frame| frame.layer.is_hard() && frame.from <= at)
-            .filter(|frame| frame.to.is_some_and(|to| at <= to))
+            .filter(|frame| match frame.layer {
+                Layer::Timer { .. } => !in_softirq,
+                layer => layer.is_hard(),
+            })
+            .filter(|frame| frame.from <= at && frame.to.is_some_and(|to| at <= to))
             .min_by_key(|frame| frame.depth)
+    }
+
+    /// Whether the timer's callback that runs at an instant does so in a softirq. The woken thread may
+    /// preempt that: then its end is not in the window.
+    pub(super) fn is_in_softirq(&self, at: u64) -> bool {
+        let is_open = |frame: &Frame<'_>| frame.from <= at && frame.to.is_none_or(|to| at <= to);
+        let is_timer = |frame: &Frame<'_>| matches!(frame.layer, Layer::Timer { .. });
+        let mut before = self.frames.iter().rev();
+        let timer = before.find(|frame| is_timer(frame) && is_open(frame));
+        let Some(beneath) = timer.and_then(|timer| timer.depth.checked_sub(1)) else {
+            return false;
+        };
+        let beneath = before.find(|frame| frame.depth == beneath && is_open(frame));
+        beneath.is_some_and(|frame| matches!(frame.layer, Layer::Softirq(_)))
+    }
+
+    /// The interrupt that raised the softirq of a timer: the first one of the timer hardware that ends
+    /// after the timer was due and before its callback. Later ones find the softirq raised.
+    pub(super) fn raised_by(&self, due: u64, callback: u64) -> Option<&Frame<'w>> {
+        let is_timers = |frame: &&Frame<'_>| match frame.layer {
+            Layer::Vector(vector) => vector == Vector::LocalTimer,
+            Layer::Handler(_, name) => name.contains("timer"),
+            _ => false,
+        };
+        let ends = |frame: &&Frame<'_>| frame.to.is_some_and(|to| due < to && to <= callback);
+        let mut frames = self.frames.iter().filter(is_timers);
+        frames.find(ends)
+    }
+
+    /// The thread that ran at an instant, or was interrupted.
+    pub(super) fn thread_at(&self, at: u64) -> Option<&'w Task> {
+        self.between(at, at.saturating_add(1)).next()?.thread
     }
 }
 
@@ -200,6 +242,7 @@ struct Open<'w> {
 struct Builder<'w> {
     timeline: CpuTimeline<'w>,
     at: u64,
+    cpu: u32,
     rt: bool,
     probe: u32,
     thread: Option<&'w Task>,
@@ -228,6 +271,7 @@ impl<'w> Builder<'w> {
         Self {
             timeline: CpuTimeline::default(),
             at: begin,
+            cpu: events.first().map_or(window.cpu, |event| event.cpu),
             rt: window.preempt_rt,
             probe: window.probe.tid,
             thread,
@@ -255,6 +299,8 @@ impl<'w> Builder<'w> {
         self.timeline.slices.push(Slice {
             from: self.at,
             to: at,
+            cpu: self.cpu,
+            queued: 0,
             layer: self.stack.last().map_or(Layer::Thread, |open| open.layer),
             thread: self.thread,
             since: self.since,

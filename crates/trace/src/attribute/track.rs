@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::event::{Event, FUTEX, Kind, Task};
 
 /// A thread that is about to leave its CPU may be woken; the switch away follows.
-const CROSSING_NS: u64 = 100_000;
+pub const CROSSING_NS: u64 = 100_000;
 
 /// Waits for futexes that are told apart: a window of a machine has far fewer.
 const WAITS: usize = 4096;
@@ -119,7 +119,7 @@ impl<'w> Tracks<'w> {
                         tracks.begin(*tid, at, Doing::Ready, cpu);
                     }
                 },
-                Kind::Migrate { tid, to_cpu } => {
+                Kind::Migrate { tid, to_cpu, .. } => {
                     if let Some(last) = tracks.last(*tid).copied()
                         && last.doing != Doing::Running
                     {

@@ -231,6 +231,7 @@ impl Slot {
             kind::MIGRATE => Kind::Migrate {
                 tid: a as u32,
                 to_cpu: b as u32,
+                from_cpu: None,
             },
             kind::NMI => Kind::Nmi { duration_ns: a },
             kind::IDLE => Kind::Idle {

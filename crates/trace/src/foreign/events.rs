@@ -37,7 +37,9 @@ pub(super) fn with_ends() -> impl Iterator<Item = (&'static str, &'static str)> 
     let interrupts = SYSTEMS
         .iter()
         .filter(|(system, _)| system.starts_with("irq"));
-    interrupts.flat_map(|(_, names)| names.chunks_exact(2).map(|pair| (pair[0], pair[1])))
+    let pairs = interrupts.flat_map(|(_, names)| names.chunks_exact(2));
+    let callbacks = ("hrtimer_expire_entry", "hrtimer_expire_exit");
+    pairs.map(|pair| (pair[0], pair[1])).chain([callbacks])
 }
 
 /// Events that tell what a complete bill needs: any of them does.

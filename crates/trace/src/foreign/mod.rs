@@ -122,7 +122,14 @@ impl Recording {
         }
         recording.events.sort_by_key(|event| event.at_ns);
         let mut wakers = std::mem::take(&mut recording.wakers);
-        wakers.settle(u64::MAX);
+        if !wakers.finish() {
+            // How long they ran isn't known, so what they interrupted keeps the time.
+            let of_recording = |event: &Event| match event.kind {
+                Kind::TimerExpire { of_probe, .. } => !of_probe,
+                _ => false,
+            };
+            recording.events.retain(|event| !of_recording(event));
+        }
         let mut found = wakers.found;
         found.keep_worst(BILLS);
         found.kept.sort_by_key(|wake_up| wake_up.woken_ns);
@@ -279,11 +286,13 @@ impl Recording {
         if let Some((vector, is_entry)) = lines::vector(line.event) {
             self.seen.insert("irq_vectors");
             let kind = if is_entry {
+                self.wakers.interrupted(cpu);
                 Kind::VectorEntry {
                     vector,
                     interrupted: None,
                 }
             } else {
+                self.wakers.interrupt_done(cpu);
                 Kind::VectorExit { vector }
             };
             return self.push(at, cpu, kind);
@@ -293,21 +302,30 @@ impl Recording {
             "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => self.waking(line),
             "sched_migrate_task" => {
                 if let (Some(tid), Some(to_cpu)) = (small("pid"), small("dest_cpu")) {
-                    self.push(at, cpu, Kind::Migrate { tid, to_cpu });
+                    let from_cpu = small("orig_cpu");
+                    let kind = Kind::Migrate {
+                        tid,
+                        to_cpu,
+                        from_cpu,
+                    };
+                    self.push(at, cpu, kind);
                 }
             }
             "irq_handler_entry" => {
                 let name = bounded(line.word("name").unwrap_or_default(), NAME).to_owned();
+                self.wakers.interrupted(cpu);
                 if let Some(irq) = small("irq") {
                     self.push(at, cpu, Kind::HandlerEntry { irq, name });
                 }
             }
             "irq_handler_exit" => {
+                self.wakers.interrupt_done(cpu);
                 if let Some(irq) = small("irq") {
                     self.push(at, cpu, Kind::HandlerExit { irq });
                 }
             }
             "softirq_entry" | "softirq_exit" => {
+                self.wakers.softirq(cpu);
                 if let Some(number) = small("vec") {
                     let is_entry = line.event == "softirq_entry";
                     self.push(
@@ -332,6 +350,7 @@ impl Recording {
             "hrtimer_expire_entry" => self.expires(line),
             "hrtimer_expire_exit" => {
                 if let Some(timer) = line.address("hrtimer") {
+                    self.seen.insert("hrtimer_expire_exit");
                     self.wakers.timer_done(cpu);
                     self.push(at, cpu, Kind::TimerDone { timer });
                 }
@@ -362,10 +381,12 @@ impl Recording {
         self.seen.insert("sched_switch");
         let from = self.thread(switch.from.0, switch.from.1, Some(switch.from.2));
         let to = self.thread(switch.to.0, switch.to.1, Some(switch.to.2));
-        self.wakers.left(line.cpu, switch.from.0);
+        let (from_state, preempted) = switch.state;
+        let sleeps = from_state != 0 && !preempted;
+        self.wakers
+            .left(line.at_ns, line.cpu, switch.from.0, sleeps);
         self.wakers.switched(line.at_ns, line.cpu, &to);
         self.on_cpu.insert(line.cpu, to.clone());
-        let (from_state, preempted) = switch.state;
         let kind = Kind::Switch {
             from,
             from_state,
@@ -376,19 +397,24 @@ impl Recording {
     }
 
     fn waking(&mut self, line: &Line<'_>) {
+        let Some((tid, name, priority)) = lines::woken(line.payload) else {
+            return;
+        };
         // A recording often has both: the first one counts.
-        if line.event == "sched_waking" {
+        let is_done = line.event != "sched_waking";
+        if !is_done {
             self.seen.insert("sched_waking");
         } else if self.seen.contains("sched_waking") {
+            // The first waking of a new thread has no beginning.
+            if line.event == "sched_wakeup" {
+                self.wakers.waking_done(tid);
+            }
             return;
         } else {
             self.seen.insert("sched_wakeup");
         }
-        let Some((tid, name, priority)) = lines::woken(line.payload) else {
-            return;
-        };
         let woken = self.thread(tid, name, Some(priority));
-        self.wakers.woken(line.at_ns, line.cpu, &woken);
+        self.wakers.woken(line.at_ns, line.cpu, &woken, is_done);
         let by = (line.tid != 0 && !line.in_interrupt)
             .then(|| self.tasks.get(&line.tid).cloned())
             .flatten();
@@ -399,6 +425,7 @@ impl Recording {
         let (Some(timer), Some(now)) = (line.address("hrtimer"), line.number("now")) else {
             return;
         };
+        self.seen.insert("hrtimer_expire_entry");
         let expires_ns = self.wakers.expired(line.at_ns, line.cpu, timer, now);
         let function = self.name(line.word("function").unwrap_or_default());
         let kind = Kind::TimerExpire {

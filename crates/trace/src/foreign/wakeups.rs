@@ -7,6 +7,7 @@ use std::ops::Range;
 use punctual_stats::histogram::Histogram;
 
 use super::super::attribute::event::{Event, Kind, Task, Window};
+use super::super::attribute::track::CROSSING_NS;
 use super::lines::Timerlat;
 use super::{Recording, bounded};
 
@@ -18,6 +19,8 @@ const COMM: usize = 15;
 const KNOWN: usize = 1 << 16;
 /// Threads whose kernel priority is at most this are real-time.
 const REAL_TIME: i32 = 99;
+/// Wake-ups by timers without a callback's end: after so many none is expected any more.
+const UNSURE: usize = 64;
 /// A window begins this long before its wake-up was due.
 const BEFORE_NS: u64 = 10_000_000;
 /// Events of a window.
@@ -173,15 +176,45 @@ pub(super) fn last_before(switches: &Switches, place: usize) -> impl Iterator<It
     })
 }
 
+/// A timer's callback.
+#[derive(Debug, Clone, Copy)]
+struct Callback {
+    timer: u64,
+    /// When it was due, on the recording's clock.
+    due_ns: u64,
+    /// Interrupts that began in it.
+    nested: u32,
+}
+
+/// How a thread was woken.
+#[derive(Debug, Clone, Copy)]
+struct Woken {
+    at_ns: u64,
+    due_ns: u64,
+    timer: Option<u64>,
+    /// On which CPU.
+    by_cpu: u32,
+    /// Its end was seen.
+    is_done: bool,
+    /// The thread has left its CPU since.
+    is_crossed: bool,
+}
+
 /// State while a recording is read.
 #[derive(Debug, Default)]
 pub struct Wakers {
     /// Expiries of armed timers, by their addresses.
     armed: BTreeMap<u64, u64>,
-    /// The timer whose callback runs on a CPU, with its expiry on the recording's clock.
-    running: BTreeMap<u32, (u64, u64)>,
-    /// Threads that were woken and have not run yet: when they were due, and by which timer.
-    ready: BTreeMap<u32, (u64, Option<u64>)>,
+    /// The callback that runs on each CPU.
+    running: BTreeMap<u32, Callback>,
+    /// Threads that were woken and have not run yet.
+    ready: BTreeMap<u32, Woken>,
+    /// Whether the ends of wakings are recorded beside their beginnings.
+    has_wakeups: bool,
+    /// Whether an event ever ended a callback: its own end, or that of what it ran in.
+    has_ends: bool,
+    /// Wake-ups by timers before the first such event, each with the instant of its waking.
+    unsure: Vec<(u64, WakeUp)>,
     /// timerlat's interrupts: the activation and its latency, by CPU.
     timerlat: BTreeMap<u32, (u64, u64)>,
     /// timerlat's latest activation on a CPU whose thread ran, and its wake-up: the return to user
@@ -206,28 +239,107 @@ impl Wakers {
         let expires = self.armed.remove(&timer)?;
         // `now` is the same instant as `at`, on the timers' clock.
         let due = at.checked_sub(now.checked_sub(expires)?)?;
-        self.running.insert(cpu, (timer, due));
+        let callback = Callback {
+            timer,
+            due_ns: due,
+            nested: 0,
+        };
+        self.running.insert(cpu, callback);
         Some(due)
     }
 
     pub(super) fn timer_done(&mut self, cpu: u32) {
         self.running.remove(&cpu);
+        self.found_end();
     }
 
-    pub(super) fn woken(&mut self, at: u64, cpu: u32, thread: &Task) {
+    /// An interrupt begins.
+    pub(super) fn interrupted(&mut self, cpu: u32) {
+        if let Some(callback) = self.running.get_mut(&cpu) {
+            callback.nested = callback.nested.saturating_add(1);
+        }
+    }
+
+    /// An interrupt ends, and with it the callback that ran in it.
+    pub(super) fn interrupt_done(&mut self, cpu: u32) {
+        match self.running.get_mut(&cpu) {
+            Some(callback) if callback.nested > 0 => callback.nested -= 1,
+            Some(_) => self.timer_done(cpu),
+            None => {}
+        }
+    }
+
+    /// A softirq begins or ends: none does so within a callback.
+    pub(super) fn softirq(&mut self, cpu: u32) {
+        if self.running.contains_key(&cpu) {
+            self.timer_done(cpu);
+        }
+    }
+
+    /// Callbacks have ends in this recording, so the timers of earlier ones are known as well.
+    fn found_end(&mut self) {
+        self.has_ends = true;
+        for (_, wake_up) in std::mem::take(&mut self.unsure) {
+            self.found.add(wake_up);
+        }
+    }
+
+    /// No callback has an end in this recording: whether a waking after one was in it is unknown.
+    fn found_no_end(&mut self) {
+        for (at_ns, wake_up) in std::mem::take(&mut self.unsure) {
+            self.found.add(WakeUp {
+                due_ns: at_ns,
+                timer: None,
+                ..wake_up
+            });
+        }
+    }
+
+    /// A thread is woken. `is_done`: this is the end of its waking.
+    pub(super) fn woken(&mut self, at: u64, cpu: u32, thread: &Task, is_done: bool) {
         if thread.priority > REAL_TIME - 1 || self.ready.len() >= KNOWN {
             return;
         }
-        let timer = self.running.get(&cpu).copied();
-        let due = timer.map_or((at, None), |(timer, due)| (due.min(at), Some(timer)));
-        self.ready.entry(thread.tid).or_insert(due);
+        let callback = self.running.get(&cpu);
+        let woken = Woken {
+            at_ns: at,
+            due_ns: callback.map_or(at, |callback| callback.due_ns.min(at)),
+            timer: callback.map(|callback| callback.timer),
+            by_cpu: cpu,
+            is_done,
+            is_crossed: false,
+        };
+        let known = self.ready.entry(thread.tid).or_insert(woken);
+        // A ready thread is not woken: the previous waking did not end this sleep.
+        if known.is_crossed {
+            *known = woken;
+        }
     }
 
-    /// A thread leaves a CPU: a waking while it still ran is settled, and so is any
-    /// timer's callback there.
-    pub(super) fn left(&mut self, cpu: u32, tid: u32) {
-        self.ready.remove(&tid);
+    /// A waking has ended: if the thread still runs then, it is not to sleep.
+    pub(super) fn waking_done(&mut self, tid: u32) {
+        self.has_wakeups = true;
+        if let Some(woken) = self.ready.get_mut(&tid) {
+            woken.is_done = true;
+        }
+    }
+
+    /// A thread leaves a CPU: a waking while it still ran is settled, and so is any timer's callback
+    /// there. Unless it goes to sleep, and another CPU has begun to wake it and waits for that.
+    pub(super) fn left(&mut self, at: u64, cpu: u32, tid: u32, sleeps: bool) {
         self.running.remove(&cpu);
+        let until = match self.has_wakeups {
+            true => u64::MAX,
+            false => CROSSING_NS,
+        };
+        if let Some(woken) = self.ready.get_mut(&tid) {
+            let waits = sleeps && !woken.is_done && !woken.is_crossed && woken.by_cpu != cpu;
+            if waits && at <= woken.at_ns.saturating_add(until) {
+                woken.is_crossed = true;
+            } else {
+                self.ready.remove(&tid);
+            }
+        }
     }
 
     /// Events were lost: what was in progress isn't known any more.
@@ -237,18 +349,34 @@ impl Wakers {
     }
 
     pub(super) fn switched(&mut self, at: u64, cpu: u32, to: &Task) {
-        let Some((due_ns, timer)) = self.ready.remove(&to.tid) else {
+        let Some(woken) = self.ready.remove(&to.tid) else {
             return;
         };
-        if !self.is_timerlat {
-            self.found.add(WakeUp {
-                thread: to.clone(),
-                cpu,
-                due_ns,
-                woken_ns: at.max(due_ns),
-                timer,
-            });
+        if self.is_timerlat {
+            return;
         }
+        let wake_up = WakeUp {
+            thread: to.clone(),
+            cpu,
+            due_ns: woken.due_ns,
+            woken_ns: at.max(woken.at_ns),
+            timer: woken.timer,
+        };
+        if woken.timer.is_none() || self.has_ends {
+            self.found.add(wake_up);
+            return;
+        }
+        self.unsure.push((woken.at_ns, wake_up));
+        if self.unsure.len() >= UNSURE {
+            self.found_no_end();
+        }
+    }
+
+    /// Nothing follows any more; returns whether callbacks have ends.
+    pub(super) fn finish(&mut self) -> bool {
+        self.settle(u64::MAX);
+        self.found_no_end();
+        self.has_ends
     }
 
     pub(super) fn timerlat(&mut self, cpu: u32, number: u64, ns: u64) {
@@ -266,6 +394,7 @@ impl Wakers {
         if !self.is_timerlat {
             self.is_timerlat = true;
             self.found.clear();
+            self.unsure.clear();
         }
         let wake_up = WakeUp {
             thread: thread.clone(),

@@ -256,6 +256,7 @@ fn a_job_is_followed_over_cpus() {
             Kind::Migrate {
                 tid: 100,
                 to_cpu: 0,
+                from_cpu: None,
             },
         )
         .switch(1_210_000, &low(), &high())

@@ -15,6 +15,7 @@ mod platform;
 mod properties;
 mod receptions;
 mod recorded;
+mod recordings;
 mod senders;
 mod stages;
 mod stops;

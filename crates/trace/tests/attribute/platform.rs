@@ -2,7 +2,7 @@
 
 use punctual_record::explanation::RowNote;
 use punctual_trace::attribute::Cause;
-use punctual_trace::attribute::Stage::{Callback, Interrupt, Switch, User};
+use punctual_trace::attribute::Stage::{Callback, Interrupt, Switch, User, Waking};
 use punctual_trace::attribute::event::{Kind, Vector};
 
 use super::build::*;
@@ -119,6 +119,33 @@ fn too_long_a_time_within_the_interrupt_is_unexplained() {
             .contains(&(Callback, Cause::Unexplained, 80_000))
     );
     assert!(!made.bill().is_explained());
+}
+
+/// The callback did not wake the probe; a thread did, much later.
+#[test]
+fn too_long_a_time_from_the_callback_to_the_waking_is_unexplained() {
+    let mut made = asleep(&hog(), 100_000);
+    made.irq(500, Vector::LocalTimer)
+        .at(
+            700,
+            Kind::TimerExpire {
+                timer: 0x77,
+                function: 0xe0,
+                expires_ns: DUE,
+                of_probe: true,
+            },
+        )
+        .at(1_000, Kind::TimerDone { timer: 0x77 })
+        .irq_exit(1_500, Vector::LocalTimer)
+        .at(90_000, Kind::Waking { tid: 100, by: None })
+        .switch(94_000, &hog(), &probe());
+    let rows = made.rows();
+    assert!(
+        rows.contains(&(Waking, Cause::Unexplained, 88_500)),
+        "{rows:?}"
+    );
+    let long = |row: &(_, Cause, u64)| row.1 == Cause::WakePath && row.2 > 50_000;
+    assert!(!rows.iter().any(long), "{rows:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use punctual_record::explanation::{GroupLimit, GroupThrottling, RT_RUNTIME, Wait};
 use punctual_trace::attribute::event::{Event, Interrupted, Kind, Stall, Task, Vector, Window};
 use punctual_trace::attribute::waits::chain;
-use punctual_trace::attribute::{Ledger, Stage, bill, picture};
+use punctual_trace::attribute::{Cause, Ledger, Stage, account, bill, picture};
 
 fn tasks() -> impl Strategy<Value = Task> {
     (0u32..6, -2i32..141, 0u32..8).prop_map(|(tid, priority, policy)| Task {
@@ -71,6 +71,13 @@ fn kinds() -> impl Strategy<Value = Kind> {
                 to
             }),
         (0u64..3_000).prop_map(|duration_ns| Kind::Nmi { duration_ns }),
+        (0u32..6, 0u32..4, proptest::option::of(0u32..4)).prop_map(|(tid, to_cpu, from_cpu)| {
+            Kind::Migrate {
+                tid,
+                to_cpu,
+                from_cpu,
+            }
+        }),
         proptest::option::of(0u32..4).prop_map(|state| Kind::Idle { state }),
         (0u64..3).prop_map(|function| Kind::CallEntry {
             function,
@@ -237,6 +244,19 @@ proptest! {
         prop_assert_eq!(bill(&shuffled), expected);
     }
 
+    #[test]
+    fn the_wake_up_itself_never_takes_long(mut window in windows()) {
+        for at_ns in [&mut window.waiting_ns, &mut window.due_ns, &mut window.woken_ns] {
+            *at_ns = at_ns.saturating_mul(64);
+        }
+        for event in &mut window.events {
+            event.at_ns = event.at_ns.saturating_mul(64);
+        }
+        for share in account(&window) {
+            let length_ns = share.to_ns - share.from_ns;
+            prop_assert!(share.cause != Cause::WakePath || length_ns <= 50_000, "{share:?}");
+        }
+    }
 }
 
 proptest! {

@@ -169,3 +169,37 @@ fn instants_out_of_order_or_range_are_clamped() {
     });
     assert_eq!(none.total_ns(), 0);
 }
+
+/// The timer's CPU runs a thread that does not let it on; another CPU takes it over.
+#[test]
+fn a_timers_cpu_counts_until_another_takes_the_thread_over() {
+    let moved = |lost, left: i64| {
+        let mut made = asleep(&hog(), 320_000);
+        made.window.lost = lost;
+        made.timer(1_000, 4_000, USER)
+            .on(0)
+            .switch(left, &hog(), &task(300, "other", 120, 0))
+            .at(
+                300_000,
+                Kind::Migrate {
+                    tid: 100,
+                    to_cpu: 0,
+                    from_cpu: None,
+                },
+            )
+            .switch(310_000, &task(300, "other", 120, 0), &probe());
+        made.rows()
+    };
+    let kept = |name: &str, us: u64| {
+        let (task, work) = (name.to_owned(), None);
+        (Switch, Cause::PreemptOff { task, work }, us * 1_000)
+    };
+    // Whenever the thread there came: it is not to blame for what was before the move.
+    for left in [-400_000, 200_000] {
+        let rows = moved(0, left);
+        let both = [kept("stress-ng", 296), kept("other", 10)];
+        assert!(both.iter().all(|row| rows.contains(row)), "{rows:?}");
+    }
+    // If events were lost, others of its moves may be among them.
+    assert!(!moved(1, -400_000).contains(&kept("stress-ng", 296)));
+}

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::attribute::event::{Event, Kind, Task};
 use crate::attribute::naming;
+use crate::attribute::track::CROSSING_NS;
 
 /// What a thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,9 +24,6 @@ pub(super) struct SleepEnd<'w> {
     /// Absent if an interrupt did it.
     pub by: Option<&'w Task>,
 }
-
-/// A thread that is about to leave its CPU may be woken; the switch away follows.
-const CROSSING_NS: u64 = 100_000;
 
 #[derive(Debug, Default)]
 struct ThreadHistory<'w> {
