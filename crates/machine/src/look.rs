@@ -19,6 +19,7 @@ pub(crate) use crate::outcome::{
     Looked, Outcome, bad, expected, information, information_that, lost, missing, not_applicable,
     ok, present, unknown, without,
 };
+use crate::parameter::CpuParameter;
 use crate::root::{Root, absent, plain};
 use crate::sample::Sample;
 use crate::tasks::{Task, tasks};
@@ -479,14 +480,18 @@ impl<'m> Look<'m> {
         Ok(values)
     }
 
-    /// Whether `isolcpus=managed_irq` was given.
+    /// Whether `isolcpus=managed_irq` was given with these CPUs.
     ///
     /// # Errors
     /// Unknown where the command line can't be read.
-    pub(crate) fn keeps_managed_irqs(&mut self) -> Result<bool, FindingState> {
+    pub(crate) fn keeps_managed_irqs(&mut self, cpus: &[usize]) -> Result<bool, FindingState> {
         let given = self.values(&["isolcpus"])?;
-        let has_flag = |value: &str| value.split(',').any(|word| word == "managed_irq");
-        Ok(given.iter().any(|(_, value)| has_flag(value)))
+        let keeps = |(name, value): &(&str, &str)| {
+            let has_flag = value.split(',').any(|word| word == "managed_irq");
+            let named = CpuParameter::parse(name, value).cpus.unwrap_or_default();
+            has_flag && cpus.iter().all(|cpu| named.contains(cpu))
+        };
+        Ok(given.iter().any(keeps))
     }
 
     /// The parameters of the command line.

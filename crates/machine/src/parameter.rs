@@ -166,11 +166,14 @@ impl BootList {
 }
 
 /// `kstrtobool` in lib/kstrtox.c; absent for words that it refuses, with which a parameter changes
-/// nothing.
-pub(crate) fn boolean(word: &str) -> Option<bool> {
+/// nothing. From Linux 6.15 on it knows `enable` and `disable`.
+pub(crate) fn boolean(word: &str, version: Option<Version>) -> Option<bool> {
+    let has_able = version.is_some_and(|it| it >= Version(6, 15));
     match word.to_ascii_lowercase().as_bytes() {
-        [b'y' | b't' | b'1' | b'e', ..] | [b'o', b'n', ..] => Some(true),
-        [b'n' | b'f' | b'0' | b'd', ..] | [b'o', b'f', ..] => Some(false),
+        [b'y' | b't' | b'1', ..] | [b'o', b'n', ..] => Some(true),
+        [b'n' | b'f' | b'0', ..] | [b'o', b'f', ..] => Some(false),
+        [b'e', ..] if has_able => Some(true),
+        [b'd', ..] if has_able => Some(false),
         _ => None,
     }
 }
@@ -262,6 +265,7 @@ mod tests {
 
     #[test]
     fn a_boolean_is_read_by_its_first_letters() {
+        assert_eq!(boolean("disable", Some(Version(6, 14))), None);
         for (word, value) in [
             ("1", Some(true)),
             ("Yes", Some(true)),
@@ -277,7 +281,7 @@ mod tests {
             ("o", None),
             ("2", None),
         ] {
-            assert_eq!(boolean(word), value, "{word:?}");
+            assert_eq!(boolean(word, Some(Version(6, 15))), value, "{word:?}");
         }
     }
 }

@@ -49,6 +49,19 @@ pub struct Judgement {
     /// Watched programs that a signal ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub killed: Vec<KilledProgram>,
+    /// The names of threads that fail alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alone: Vec<ThreadName>,
+}
+
+/// What a thread of a run is called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ThreadName {
+    /// Its place among the threads, from 0.
+    pub thread: usize,
+    /// `CPU 1`, or the name of a watched one.
+    pub name: String,
 }
 
 impl Judgement {
@@ -67,7 +80,16 @@ impl Judgement {
         let label = run.request.load.as_str();
         let loaded = !matches!(label, "none" | "no load") && run.knows(Field::Load);
         let without = not_in_force(run).filter(|_| run.request.best_effort);
+        let alone = verdict
+            .requirements
+            .iter()
+            .filter_map(|it| it.alone.as_ref());
+        let alone = alone.map(|it| ThreadName {
+            thread: it.thread,
+            name: run.thread_label(it.thread),
+        });
         Self {
+            alone: alone.collect(),
             verdict,
             reasons,
             load: loaded.then(|| label.to_owned()),

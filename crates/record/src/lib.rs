@@ -76,7 +76,7 @@ pub use explanation::{Bill, BillRow, Cause, Explanation, Stage, StageTimes};
 pub use field::Field;
 pub use gaps::{Gaps, Method, Subject, Watched};
 pub use invalid::{InvalidReason, LoadFault, MarkFault, experiment_faults, invalid_reasons};
-pub use judgement::{Judgement, analyse_record};
+pub use judgement::{Judgement, ThreadName, analyse_record};
 pub use ledger::Ledger;
 pub use load::{IDLE_SHARE, LoadFailure, WorkCheck};
 pub use merge::{MergeError, Merger, beginnings, merge};

@@ -126,11 +126,14 @@ pub fn requirement(result: &RequirementResult, judgement: &Judgement) -> String 
             alone: None,
             ..result.clone()
         };
-        let who = match alone.cpu {
-            Some(cpu) => format!("CPU {cpu}"),
-            None => format!("thread {} of the table", alone.thread + 1),
-        };
-        return format!("{who} alone: {}", requirement(&own, judgement));
+        let mut names = judgement.alone.iter();
+        let name = names.find(|it| it.thread == alone.thread);
+        let who = name.map_or("one thread", |it| it.name.as_str());
+        return format!(
+            "{} alone: {}",
+            punctual_record::text::one_line(who),
+            requirement(&own, judgement)
+        );
     }
     let load = under(judgement).map_or_else(String::new, |load| format!(" under {load}"));
     match &result.seen {

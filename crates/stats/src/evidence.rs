@@ -318,6 +318,10 @@ impl RunEvidence<'_> {
             events.retain(|event| event.weight > 0.0);
             known = total;
         }
+        let few_kept = self
+            .threads
+            .iter()
+            .any(|thread| thread.rounded_up.is_some());
         // Those of one limit are among those of a lower one: as many are the same.
         let rows = self.rows.as_ref().filter(|rows| {
             let sum: u64 = rows.misses.iter().fold(0, |sum, n| sum.saturating_add(*n));
@@ -337,10 +341,7 @@ impl RunEvidence<'_> {
             samples: self.samples(),
             parts: self.parts.clone(),
             events,
-            few_kept: self
-                .threads
-                .iter()
-                .any(|thread| thread.rounded_up.is_some()),
+            few_kept: few_kept.then(|| self.rows.as_ref().map_or(0, |rows| rows.misses.len())),
             events_complete: exact && known + 0.5 >= total,
             rows: rows.cloned(),
             unplaced: unplaced.min(missed.unwrap_or(0)),

@@ -90,7 +90,7 @@ impl Measure {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlockLatencies {
-    /// Wake-ups, and the periods that they skipped.
+    /// Wake-ups; in an experiment on this machine with the periods that they skipped.
     pub count: u64,
     /// Quantiles in ns, as far as ten or more samples lie beyond.
     pub p50_ns: Option<u64>,

@@ -131,8 +131,9 @@ pub struct MissEvidence<'a> {
     pub events: Vec<MissEvent>,
     /// Whether these are all.
     pub events_complete: bool,
-    /// Whether only a few of the highest latencies were kept of each CPU: too few to say how they come.
-    pub few_kept: bool,
+    /// Where only a few of the highest latencies were kept of each CPU, too few to say how they come: the rows of the
+    /// run's time, whatever misses they count.
+    pub few_kept: Option<usize>,
     /// The misses by rows of time, where they were counted for this limit.
     pub rows: Option<MissRows>,
     /// Of the skipped periods those that belong to no wake-up, and of which only their number was kept.
@@ -333,11 +334,11 @@ impl MissEvidence<'_> {
     /// How many cycles may be of one stall, where too few of many latencies are kept to say how they come: all of
     /// a row of time.
     fn per_row(&self) -> f64 {
-        let rows = self.rows.as_ref().map_or(0, |rows| rows.misses.len());
-        match rows {
-            1.. if self.few_kept => (self.cycles as f64 / rows as f64).max(1.0),
-            _ => 1.0,
-        }
+        // Without rows a run is taken for as many.
+        const LEAST_ROWS: usize = 20;
+        self.few_kept.map_or(1.0, |rows| {
+            (self.cycles as f64 / rows.max(LEAST_ROWS) as f64).max(1.0)
+        })
     }
 
     fn episodes(&self, stalls: &[Stall], confidence: f64) -> Option<Episodes> {

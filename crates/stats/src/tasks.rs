@@ -8,7 +8,7 @@ use crate::evidence::RunEvidence;
 use crate::lengths::{LengthEvidence, LengthResult};
 use crate::requirement::Requirement;
 use crate::verdict::{
-    InvalidEvidence, Outcome, RequirementResult, Verdict, decided, invalid_evidence, judge_one,
+    InvalidEvidence, RequirementResult, Verdict, decided, invalid_evidence, judge_one, strictly,
 };
 use serde::{Deserialize, Serialize};
 
@@ -41,10 +41,9 @@ pub fn judge_tasks(
     lengths: &[LengthEvidence<'_>],
     confidence: f64,
 ) -> Verdict {
-    let strict = 1.0 - (1.0 - confidence) / tasks.len().max(1) as f64;
     let results = tasks.iter().map(|task| TaskResult {
         name: task.name.to_owned(),
-        result: judge_task(task, confidence, strict),
+        result: judge_task(task, confidence, tasks.len()),
     });
     let results: Vec<TaskResult> = results.collect();
     let invalid = tasks.iter().map(|task| invalid_evidence(&task.jobs));
@@ -60,17 +59,10 @@ pub fn judge_tasks(
     decided(Vec::new(), lengths, results, confidence).unless(invalid)
 }
 
-fn judge_task(task: &TaskEvidence<'_>, confidence: f64, strict: f64) -> RequirementResult {
+fn judge_task(task: &TaskEvidence<'_>, confidence: f64, tasks: usize) -> RequirementResult {
     let judged = |confidence| {
         let peaks = task.jobs.peaks();
         judge_one(task.requirement, &task.jobs, &peaks, confidence)
     };
-    let mut result = judged(confidence);
-    if result.outcome == Outcome::Fail {
-        let strictly = judged(strict);
-        if strictly.outcome == Outcome::Inconclusive {
-            result = strictly;
-        }
-    }
-    result
+    strictly(judged, confidence, tasks)
 }

@@ -112,15 +112,21 @@ pub struct RequirementResult {
     pub alone: Option<Box<AloneResult>>,
 }
 
+impl RequirementResult {
+    /// The bounds that decide: those of the thread that fails alone, or of all.
+    pub fn deciding(&self) -> &MissBound {
+        self.alone
+            .as_ref()
+            .map_or(&self.bound, |alone| &alone.bound)
+    }
+}
+
 /// One of several threads, by its own cycles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AloneResult {
     /// Its place among the threads, from 0.
     pub thread: usize,
-    /// Its CPU, where that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<u32>,
     /// What was seen of it.
     pub seen: Seen,
     /// The bounds on its share: of n threads with the n-th part of the doubt.
@@ -216,7 +222,12 @@ pub fn judge(requirements: &[Requirement], evidence: &RunEvidence<'_>, confidenc
     let results: Vec<RequirementResult> = requirements
         .iter()
         .map(|requirement| {
-            let of_all = judge_one(*requirement, evidence, &peaks, confidence);
+            let judged = |confidence| judge_one(*requirement, evidence, &peaks, confidence);
+            // Of several threads one alone may fail, too: all together have half of the doubt for a FAIL.
+            let of_all = match evidence.threads.len() {
+                ..2 => judged(confidence),
+                _ => strictly(judged, confidence, 2),
+            };
             match alone(*requirement, evidence, confidence) {
                 Some(alone) if of_all.outcome != Outcome::Fail => RequirementResult {
                     outcome: Outcome::Fail,
@@ -233,22 +244,35 @@ pub fn judge(requirements: &[Requirement], evidence: &RunEvidence<'_>, confidenc
     decided(results, Vec::new(), Vec::new(), confidence).unless(invalid_evidence(evidence))
 }
 
+/// A verdict of which a FAIL holds with the n-th part of the doubt: else it is open.
+pub(crate) fn strictly(
+    judged: impl Fn(f64) -> RequirementResult,
+    confidence: f64,
+    parts: usize,
+) -> RequirementResult {
+    let result = judged(confidence);
+    if result.outcome != Outcome::Fail {
+        return result;
+    }
+    let strict = judged(1.0 - (1.0 - confidence) / parts.max(1) as f64);
+    match strict.outcome {
+        Outcome::Inconclusive => strict,
+        _ => result,
+    }
+}
+
 /// The thread with the highest share of misses that its own cycles alone show to be too high; none where one thread is
-/// all, or no share is allowed.
+/// all, no share is allowed, or not all of its misses are known one by one.
 fn alone(
     requirement: Requirement,
     evidence: &RunEvidence<'_>,
     confidence: f64,
 ) -> Option<AloneResult> {
     let allowed = requirement.allowed();
-    let is_share = !matches!(
-        requirement,
-        Requirement::Episodes { .. } | Requirement::Max { .. }
-    );
-    if evidence.threads.len() < 2 || allowed <= 0.0 || !is_share {
+    if evidence.threads.len() < 2 || allowed <= 0.0 {
         return None;
     }
-    let strict = 1.0 - (1.0 - confidence) / evidence.threads.len() as f64;
+    let strict = 1.0 - (1.0 - confidence) / (2 * evidence.threads.len()) as f64;
     let limit_ns = requirement.limit_ns();
     let of_thread = |(index, thread): (usize, &ThreadEvidence<'_>)| {
         let own = RunEvidence {
@@ -256,21 +280,19 @@ fn alone(
             // What was counted of all together does not tell of one.
             rows: None,
             halves: None,
+            seconds: 0,
+            seconds_with_miss: 0,
             ..evidence.clone()
         };
-        let (late, missed) = (own.late(limit_ns).0, own.missed_late(limit_ns).0);
-        let counted = match requirement.counts_missed() {
-            true => (late + missed, own.cycles()),
-            false => (late, own.samples()),
-        };
         // Most are spared the bound.
-        if counted.0 as f64 <= allowed * counted.1 as f64 {
+        let missed = own.late(limit_ns).0 + own.missed_late(limit_ns).0;
+        if missed as f64 <= allowed * own.cycles() as f64 {
             return None;
         }
         let judged = judge_one(requirement, &own, thread.peaks, strict);
-        (judged.outcome == Outcome::Fail).then_some(AloneResult {
+        let is_shown = judged.outcome == Outcome::Fail && judged.bound.bursts.is_some();
+        is_shown.then_some(AloneResult {
             thread: index,
-            cpu: thread.cpu,
             seen: judged.seen,
             bound: MissBound {
                 seconds_with_miss: None,

@@ -109,7 +109,7 @@ pub(super) fn irq_affinity(look: &mut Look<'_>, managed: bool) -> Looked {
     // Documentation/admin-guide/kernel-parameters.txt, `managed_irq`: it takes effect only where the
     // mask of a queue has a housekeeping CPU, too. With every CPU in the list the kernel keeps its boot
     // CPU.
-    if managed && !housekeeping.is_empty() && can_leave && !look.keeps_managed_irqs()? {
+    if managed && !housekeeping.is_empty() && can_leave && !look.keeps_managed_irqs(cpus)? {
         outcome = outcome.boot(format!("isolcpus=managed_irq,domain,{}", cpu_list(cpus)));
     }
     if outcome.fixes.is_empty() {

@@ -103,8 +103,9 @@ pub(super) fn nohz_full(look: &mut Look<'_>) -> Looked {
 /// kernel/time/tick-sched.c then returns at once. The last word that is a boolean counts.
 pub(super) fn nohz_off(look: &mut Look<'_>) -> Result<Option<String>, FindingState> {
     let values = look.values(&["nohz"])?.into_iter();
+    let version = look.machine.version;
     let last = values
-        .filter_map(|(_, word)| Some((word, boolean(word)?)))
+        .filter_map(|(_, word)| Some((word, boolean(word, version)?)))
         .next_back();
     Ok(last.and_then(|(word, is_on)| (!is_on).then(|| format!("nohz={word}"))))
 }

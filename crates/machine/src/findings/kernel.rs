@@ -116,7 +116,7 @@ pub(super) fn high_resolution(look: &mut Look<'_>) -> Looked {
         return bad(expected(&["CONFIG_HIGH_RES_TIMERS=y"])).by_hand().end();
     }
     let given = look.parameter("highres")?;
-    match given.filter(|word| boolean(word) == Some(false)) {
+    match given.filter(|word| boolean(word, look.machine.version) == Some(false)) {
         Some(word) => bad(present([format!("highres={word}")])).by_hand().end(),
         None => ok(),
     }
@@ -507,7 +507,10 @@ pub(super) fn stack_offset(look: &mut Look<'_>) -> Looked {
     }
     let by_default = look.option("RANDOMIZE_KSTACK_OFFSET_DEFAULT")?;
     let given = look.parameter("randomize_kstack_offset")?;
-    if !given.and_then(boolean).unwrap_or(by_default) {
+    if !given
+        .and_then(|word| boolean(word, look.machine.version))
+        .unwrap_or(by_default)
+    {
         return ok();
     }
     let fault = present(["randomize_kstack_offset"]);

@@ -278,11 +278,13 @@ pub(super) fn efi_runtime(look: &mut Look<'_>) -> Looked {
             _ => {}
         }
     }
-    // The configuration of PREEMPT_RT turns the services off unless it is told otherwise.
+    // The configuration of PREEMPT_RT turns the services off unless it is told otherwise; before that option
+    // (2022) its kernel does.
+    let is_off_by_itself = look.version()? < Version(6, 1) && look.is_real_time()?;
     match runs {
         Some(false) => ok(),
         Some(true) => bad(present(["efi=runtime"])).boot("efi=noruntime").end(),
-        None if look.option("EFI_DISABLE_RUNTIME")? => ok(),
+        None if is_off_by_itself || look.option("EFI_DISABLE_RUNTIME")? => ok(),
         None => information().boot("efi=noruntime").end(),
     }
 }

@@ -144,7 +144,7 @@ pub(super) fn affinity(look: &mut Look<'_>) -> Looked {
             look.saw(cpuset.file.as_str(), &cpu_list(&cpuset.cpus));
             lacking(&lacks, &cpuset.cpus)
         }
-        None => Vec::new(),
+        None => return unknown(Unknown::NotShown("cpuset.cpus.effective".to_owned())),
     };
     if beyond.is_empty() {
         information_that(Fault::Lacks(lacks)).end()

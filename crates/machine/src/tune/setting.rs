@@ -379,6 +379,17 @@ pub fn is_same(setting: &Setting, one: &str, other: &str) -> bool {
     if one.trim() == other.trim() {
         return true;
     }
+    if let Setting::Affinity { .. } = setting {
+        // Before Linux 6.2 the kernel stores only those that are online, whatever was written.
+        let online = Root::live().text("/sys/devices/system/cpu/online");
+        let online = online.ok().and_then(|list| cpulist::numbers(&list).ok());
+        let on = |text: &str| -> Option<Vec<usize>> {
+            let (mut cpus, online) = (cpulist::numbers(text).ok()?, online.as_ref()?);
+            cpus.retain(|cpu| online.contains(cpu));
+            Some(cpus)
+        };
+        return on(one).is_some() && on(one) == on(other);
+    }
     let (Setting::File { path } | Setting::NetworkFile { path, .. }) = setting else {
         return false;
     };

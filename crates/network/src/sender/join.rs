@@ -35,7 +35,7 @@ const SETTLE_NS: u64 = 2_000_000_000;
 /// Lost messages that are remembered, to recognise a reply after the time-out.
 const REMEMBERED: usize = 1 << 12;
 /// How long after its time-out the reply to a lost message may yet come, and be dropped.
-const LATE_REPLY_NS: u64 = 10_000_000_000;
+const LATE_REPLY_NS: u64 = 5_000_000_000;
 /// A change of CLOCK_REALTIME below this is the cost of reading it.
 const STEP_NS: u64 = 100_000;
 
@@ -55,6 +55,8 @@ struct Lost {
     requested_ns: u64,
     /// Whether it is of the measurement, and not of its warm-up.
     counts: bool,
+    /// Whether its reply is taken to be among those that the socket dropped.
+    is_dropped: bool,
 }
 
 /// What became of a message.
@@ -293,10 +295,12 @@ impl Joiner {
         let from_ns = newest_ns.saturating_sub(timeout_ns.saturating_add(LATE_REPLY_NS));
         let on_their_way = self
             .lost
-            .iter()
+            .iter_mut()
             .rev()
             .take_while(|it| it.requested_ns >= from_ns);
-        self.drops.read(reading.dropped, on_their_way.count());
+        let open = on_their_way.filter(|it| !it.is_dropped);
+        self.drops
+            .read(reading.dropped, open.map(|it| &mut it.is_dropped));
         self.counters = reading.tcp.or(self.counters);
         self.real_offset_ns = Some(reading.real_offset_ns);
         // The exchanges since the reading before share what was counted.
@@ -486,6 +490,7 @@ impl Joiner {
                 sequence: pending.exchange.sequence,
                 requested_ns: pending.exchange.requested_ns,
                 counts: counts > 0,
+                is_dropped: false,
             });
         }
     }

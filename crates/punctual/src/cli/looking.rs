@@ -90,13 +90,13 @@ fn report_of<V: View>(flags: &ReportFlags) -> Result<ExitCode, Failure> {
     if flags.svg.is_some() || flags.gnuplot.is_some() {
         return Err(lacks("pictures", V::INSTEAD_OF_PICTURES));
     }
+    if flags.html.is_some() && V::PAGE.is_none() {
+        return Err(lacks("page", "its summary and --json show all of it"));
+    }
     let document = V::read(&flags.run).map_err(Failure::setup)?;
     if let Some(file) = &flags.html {
-        let base = base(file, directory_of(&flags.run))?;
-        match document.page(&base) {
-            Some(page) => write(file, &page)?,
-            None => return Err(lacks("page", "its summary and --json show all of it")),
-        }
+        let page = document.page(&base(file, directory_of(&flags.run))?);
+        write(file, &page.unwrap_or_default())?;
     } else if flags.json {
         out::print(&document.json());
     } else {

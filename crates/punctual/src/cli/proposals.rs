@@ -164,5 +164,5 @@ pub(super) fn apply(flags: &KnobFlags, place: &Path) -> Result<ExitCode, Failure
         out::print("\nNothing was changed: nothing of this can be on the running machine.\n");
         return Ok(ExitCode::SUCCESS);
     }
-    tune::make(flags, &changes)
+    tune::make(flags, &changes).map(ExitCode::from)
 }

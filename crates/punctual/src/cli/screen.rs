@@ -220,10 +220,10 @@ impl Screen {
     }
 }
 
-/// Writes the pictures of a run beside it, and all of them at its end. The directory keeps any error.
-pub(super) fn save_pictures(run: &Run, directory: &RunDirectory) {
+/// Writes the pictures of a run beside it, or all of them. The directory keeps any error.
+pub(super) fn save_pictures(run: &Run, directory: &RunDirectory, all: bool) {
     let mut files = gnuplot::files(run);
-    if run.state != State::Unfinished {
+    if all {
         files.push(("report.html", html::page(run)));
         files.extend(svg::files(run));
     }
@@ -265,7 +265,7 @@ impl Observer for Screen {
             Observed::Experiment(experiment) => self.experiment = Some(experiment.clone()),
             Observed::Saved(run, directory) => {
                 self.experiment.clone_from(&run.experiment);
-                save_pictures(run, directory);
+                save_pictures(run, directory, run.state != State::Unfinished);
             }
             Observed::Breached(ring, run, directory) => {
                 let picture = attribute::picture(ring);

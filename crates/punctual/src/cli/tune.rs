@@ -239,7 +239,7 @@ fn apply_all(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     let settings = knobs::settings(&flags.knobs)?;
     let mut named = knobs::findings(&flags.knobs);
     if !settings.is_empty() && named.is_empty() && !flags.partition {
-        return make(flags, &settings);
+        return make(flags, &settings).map(ExitCode::from);
     }
     let found = found(flags.affinity.as_ref(), flags.priority)?;
     let partition = partition(&found, flags)?;
@@ -251,7 +251,7 @@ fn apply_all(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     named.retain(|knob| partition.is_empty() || *knob != FindingId::IsolatedCpus);
     check_named(&found, &changes, &named)?;
     changes.extend(partition);
-    make(flags, &changes)
+    make(flags, &changes).map(ExitCode::from)
 }
 
 /// That a setting was not changed, and why.
@@ -282,11 +282,11 @@ fn what_is_needed(error: &TuneError) -> &'static str {
 }
 
 /// Makes changes, and prints which. What the kernel refuses is an error if it was named.
-pub(super) fn make(flags: &KnobFlags, changes: &[Change]) -> Result<ExitCode, Failure> {
+pub(super) fn make(flags: &KnobFlags, changes: &[Change]) -> Result<u8, Failure> {
     let mut journal = Journal::open(&flags.state.state).map_err(Failure::setup)?;
     // Of a finding each change that is possible is made: after one interrupt that stays come others.
-    let is_exact =
-        flags.partition || flags.from.is_some() || flags.knobs.iter().any(is_of_one_setting);
+    let is_of_settings = !flags.knobs.is_empty() && flags.knobs.iter().all(is_of_one_setting);
+    let is_exact = flags.partition || flags.from.is_some() || is_of_settings;
     let is_named = is_exact || !flags.knobs.is_empty();
     let made = match is_exact {
         true => apply(&mut journal, changes).map(|changed| (changed, Vec::new())),
@@ -307,10 +307,10 @@ pub(super) fn make(flags: &KnobFlags, changes: &[Change]) -> Result<ExitCode, Fa
     let place = journal.path().display().to_string();
     out::print(&tuning::changed(&changed, &place, &out::style()));
     // What was asked for by name is not all in force.
-    Ok(ExitCode::from(match is_named && !refused.is_empty() {
+    Ok(match is_named && !refused.is_empty() {
         true => SETUP,
         false => 0,
-    }))
+    })
 }
 
 /// Whether a knob names one setting, and not all that fixes a finding.

@@ -1,6 +1,7 @@
 //! Verdicts of all kinds, with every figure that a verdict may hold.
 #![allow(dead_code, reason = "each test program takes what it needs")]
 
+use punctual_record::ThreadName;
 use punctual_record::condition::{Astray, FoundScheduling};
 use punctual_record::{
     Condition, Demand, Event, Happening, InvalidReason, Judgement, LoadFailure, LoadFault,
@@ -150,6 +151,7 @@ pub fn judgement(requirements: Vec<RequirementResult>, lengths: Vec<LengthResult
     let outcomes = requirements.iter().map(|it| it.outcome);
     let outcomes = outcomes.chain(lengths.iter().map(|it| it.outcome));
     Judgement {
+        alone: Vec::new(),
         verdict: Verdict {
             outcome: outcomes
                 .max_by_key(severity)
@@ -346,7 +348,6 @@ pub fn every_kind() -> Judgement {
         RequirementResult {
             alone: Some(Box::new(AloneResult {
                 thread: 1,
-                cpu: Some(1),
                 seen: waking(1e-5, Outcome::Fail, bound()).seen,
                 bound: bound(),
             })),
@@ -372,6 +373,10 @@ pub fn every_kind() -> Judgement {
         length(Outcome::Inconclusive, 0, 0, None),
     ];
     Judgement {
+        alone: vec![ThreadName {
+            thread: 1,
+            name: "control/4711".to_owned(),
+        }],
         without: vec![priority(), locked_memory()],
         ..judgement(requirements, lengths)
     }

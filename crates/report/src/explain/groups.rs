@@ -11,6 +11,11 @@ pub(super) fn lift(group: &str, file: &str, run: &Run) -> String {
     if file != RT_RUNTIME {
         let all = if file == "cpu.max" { "max" } else { "-1" };
         let below = group.trim_start_matches("/sys/fs/cgroup");
+        // Version 1 has a mount for its controller.
+        let below = match (file, below.trim_start_matches('/').split_once('/')) {
+            ("cpu.max", _) | (_, None) => below,
+            (_, Some((_, below))) => below,
+        };
         let last = below.rsplit('/').next().unwrap_or("");
         let parts = below.split('/').filter(|part| !part.is_empty());
         let is_slice = parts.into_iter().all(|part| part.ends_with(".slice"));

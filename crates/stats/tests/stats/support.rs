@@ -145,7 +145,7 @@ impl Run {
             late: self.late,
             missed: self.missed,
             unseen: 0,
-            few_kept: false,
+            few_kept: None,
             events_complete: known >= (self.late + self.missed) as f64,
             events,
             rows: Some(MissRows {

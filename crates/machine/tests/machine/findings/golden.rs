@@ -349,7 +349,7 @@ fn a_container_sees_little_and_most_is_unknown() {
         "kthread-cpus",
         "memory-limit",
     ];
-    assert_eq!(found, (vec![6, 36, 2, 3, 55], bad));
+    assert_eq!(found, (vec![6, 37, 1, 3, 55], bad));
     assert_eq!(
         state(&container(), FindingId::OtherTuners),
         StateKind::Unknown

@@ -7,8 +7,6 @@ pub(super) struct Drops {
     counted: u32,
     /// Of no message it is known yet that its reply was among these.
     left: u32,
-    /// Of the messages that are lost and whose reply may yet come: those whose reply was among the drops.
-    settled: u32,
     /// Replies to lost messages that were dropped, in all.
     late: u64,
     /// Messages that were excused.
@@ -25,16 +23,18 @@ struct NoRoomCount {
 }
 
 impl Drops {
-    /// The socket dropped so many so far; the replies to so many messages that are lost already may be among
+    /// The socket dropped so many so far; the replies to these messages that are lost already may be among
     /// them, and excuse none.
-    pub(super) fn read(&mut self, counted: u32, lost: usize) {
-        let more = counted.wrapping_sub(self.counted);
-        let lost = u32::try_from(lost).unwrap_or(u32::MAX);
-        self.settled = self.settled.min(lost);
-        let of_lost = more.min(lost - self.settled);
-        self.settled += of_lost;
-        self.late = self.late.saturating_add(u64::from(of_lost));
-        self.left = self.left.saturating_add(more - of_lost);
+    pub(super) fn read<'l>(&mut self, counted: u32, lost: impl Iterator<Item = &'l mut bool>) {
+        let mut more = counted.wrapping_sub(self.counted);
+        if more > 0 {
+            for is_dropped in lost.take(more as usize) {
+                *is_dropped = true;
+                self.late = self.late.saturating_add(1);
+                more -= 1;
+            }
+        }
+        self.left = self.left.saturating_add(more);
         self.counted = counted;
     }
 

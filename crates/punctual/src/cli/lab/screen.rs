@@ -32,7 +32,7 @@ impl Observer for LabScreen {
                 self.line.clear();
                 out::print(&status::done_line(cell, outcome, forecast));
             }
-            Observed::Saved(run, directory) => save_pictures(run, directory),
+            Observed::Saved(run, directory) => save_pictures(run, directory, true),
             _ => {}
         }
     }

@@ -42,13 +42,15 @@ pub(super) fn run(flags: &KnobFlags) -> Result<ExitCode, Failure> {
     }
     changes.extend(partition(&found, flags)?);
     // Others may tune while this process waits: the journal is closed then.
-    if let Err(failure) = make(flags, &changes) {
-        if !flags.knobs.is_empty() {
-            return Err(failure);
+    let status = match make(flags, &changes) {
+        Ok(status) => status,
+        Err(failure) if !flags.knobs.is_empty() => return Err(failure),
+        Err(failure) => {
+            // It is there for what can be changed: the latency, and threads that appear later.
+            out::complain(&failure.line);
+            0
         }
-        // It is there for what can be changed: the latency, and threads that appear later.
-        out::complain(&failure.line);
-    }
+    };
     let _held = match limit {
         Some(limit) => Some(DmaLatency::hold(limit).map_err(Failure::setup)?),
         None => None,
@@ -78,7 +80,7 @@ pub(super) fn run(flags: &KnobFlags) -> Result<ExitCode, Failure> {
             Err(_) => {}
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(status))
 }
 
 /// Changes the threads that the journal does not have. One that another program changed since is

@@ -49,6 +49,7 @@ struct Inner {
     missed: BTreeMap<u64, u64>,
     /// How late the periods were that wake-ups skipped.
     skipped: BTreeMap<u64, Histogram>,
+    packed_skipped: BTreeMap<u64, PackedHistogram>,
     costs: BTreeMap<u64, BTreeMap<Cause, u64>>,
 }
 
@@ -66,6 +67,7 @@ impl Grid {
                 packed: BTreeMap::new(),
                 missed: BTreeMap::new(),
                 skipped: BTreeMap::new(),
+                packed_skipped: BTreeMap::new(),
                 costs: BTreeMap::new(),
             }),
         }
@@ -148,8 +150,12 @@ impl Grid {
             let missed = self.lock().missed.get(&slot).copied().unwrap_or(0);
             return BlockLatencies::of_messages(&latencies, missed, limit_ns);
         }
-        let skipped = self.lock().skipped.get(&slot).cloned();
-        let all = Histogram::merged([&latencies].into_iter().chain(&skipped));
+        let (skipped, packed) = {
+            let inner = self.lock();
+            let packed = inner.packed_skipped.get(&slot).map(Histogram::from);
+            (inner.skipped.get(&slot).cloned(), packed)
+        };
+        let all = Histogram::merged([&latencies].into_iter().chain(&skipped).chain(&packed));
         BlockLatencies::of(&all, limit_ns)
     }
 
@@ -198,6 +204,15 @@ impl Inner {
         for slot in old {
             if let Some(histogram) = self.open.remove(&slot) {
                 self.packed.insert(slot, PackedHistogram::from(&histogram));
+            }
+            if let Some(histogram) = self.skipped.remove(&slot) {
+                let mut all = self
+                    .packed_skipped
+                    .remove(&slot)
+                    .map_or_else(Histogram::new, |it| Histogram::from(&it));
+                all.merge(&histogram);
+                self.packed_skipped
+                    .insert(slot, PackedHistogram::from(&all));
             }
         }
     }

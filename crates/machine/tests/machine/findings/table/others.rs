@@ -357,7 +357,12 @@ fn rights() -> Vec<Case> {
             Id::Affinity,
             vec![
                 File(STATUS, "Cpus_allowed_list:\t0-3\n"),
-                File("/proc/self/cgroup", "0::/\n"),
+                File("/proc/self/cgroup", "0::/job\n"),
+                File(
+                    "/proc/self/mountinfo",
+                    "28 21 0:25 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+                ),
+                File("/sys/fs/cgroup/job/cpuset.cpus.effective", "0-3\n"),
             ],
             vec![File(STATUS, "Cpus_allowed_list:\t0-1\n")],
             Fault::Lacks(vec![2, 3]),
