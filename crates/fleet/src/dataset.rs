@@ -15,9 +15,12 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use punctual_record::parquet::{Column, Values};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::batch::Batch;
@@ -32,6 +35,20 @@ const FORMAT: &str = "punctual fleet";
 /// The version of the dataset that this program writes.
 pub(crate) const VERSION: u64 = 1;
 const MARK: &str = "dataset.json";
+
+/// Takes the lock. A child that another thread is starting has it, too, until it executes its program: for that
+/// time it is waited for.
+fn locked(file: &File) -> Result<(), Errno> {
+    const TRIES: u32 = 50;
+    let mut tries = 0;
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if tries < TRIES => tries += 1,
+            other => return other,
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
 const BUCKETS: &str = "buckets.parquet";
 const BATCH: &str = "batch=";
 const UNFINISHED: &str = ".unfinished-";
@@ -78,9 +95,9 @@ impl Dataset {
         let lock = folder.join(".lock");
         let open = File::options().create(true).append(true).open(&lock);
         let lock = open.map_err(|error| FleetError::file(&lock, error))?;
-        if let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        if let Err(error) = locked(&lock) {
             return Err(match error {
-                rustix::io::Errno::WOULDBLOCK => FleetError::Busy {
+                Errno::WOULDBLOCK => FleetError::Busy {
                     path: folder.to_owned(),
                 },
                 error => file(error.into()),
