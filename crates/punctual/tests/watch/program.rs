@@ -242,6 +242,15 @@ fn the_worst_wake_up_of_the_system_names_the_thread_in_the_way() {
     exact::the_thread_in_the_way_is_named(common::cpus()[0]);
 }
 
+#[test]
+fn the_thread_in_the_way_on_a_cpu_that_was_left_is_named() {
+    needed!();
+    let cpus = common::cpus();
+    need!(needs::cpus(2));
+    let _alone = alone();
+    exact::the_thread_in_the_way_on_a_cpu_that_was_left_is_named(cpus[0], cpus[1]);
+}
+
 /// A thread that is woken while one above it keeps the CPU until the watch has ended.
 #[test]
 fn a_thread_that_starves_when_a_watch_of_the_system_ends_is_no_pass() {
@@ -294,6 +303,21 @@ fn a_thread_that_starves_when_a_watch_of_the_system_ends_is_no_pass() {
     );
     let outcome = run.analysis.as_ref().map(|it| it.verdict.outcome);
     assert_ne!(outcome, Some(Outcome::Pass));
+}
+
+#[test]
+fn whom_an_interrupt_interrupted_wakes_nobody() {
+    needed!();
+    let _alone = alone();
+    exact::whom_an_interrupt_interrupted_wakes_nobody(common::cpus()[0]);
+}
+
+#[test]
+fn wake_ups_that_cross_the_switch_are_seen() {
+    needed!();
+    need!(needs::cpus(2));
+    let _alone = alone();
+    exact::wake_ups_that_cross_the_switch_are_seen([common::cpus()[0], common::cpus()[1]]);
 }
 
 #[test]

@@ -27,7 +27,11 @@ const TRACEPOINTS: &[&str] = &[
     "hrtimer_expire_exit",
     "sched_waking",
     "sched_switch",
+    "sched_migrate_task",
 ];
+
+/// The words of `struct waking`, the first of which is the instant from which on its latency counts.
+const WAKING_WORDS: usize = 8;
 
 /// How long the cost is measured, and how often.
 const MEASURED: Duration = Duration::from_secs(1);
@@ -132,10 +136,11 @@ impl ActiveSystemWatch {
     #[must_use]
     pub fn waiting(&self) -> Vec<(u32, u64)> {
         let map = self.programs.map("wakings");
-        let map = map.and_then(|it| HashMap::<&MapData, u32, [u64; 2]>::try_from(it).ok());
+        let map =
+            map.and_then(|it| HashMap::<&MapData, u32, [u64; WAKING_WORDS]>::try_from(it).ok());
         let entries = map.iter().flat_map(|it| it.iter().filter_map(Result::ok));
-        let waiting = entries.filter(|(_, [from_ns, _])| *from_ns > 0);
-        waiting.map(|(tid, [from_ns, _])| (tid, from_ns)).collect()
+        let waiting = entries.filter(|(_, waking)| waking[0] > 0);
+        waiting.map(|(tid, waking)| (tid, waking[0])).collect()
     }
 
     /// How long threads waited for a CPU, if that was requested.

@@ -72,6 +72,5 @@ static ALWAYS_INLINE struct callback *callback_that_wakes(void)
 	if (!callback || own->hard.due_ns)
 		return callback;
 	u32 count = preempt_count(own_area(&own->area, bpf_get_smp_processor_id()), 0);
-	/* Handlers count by 0x10000, non-maskable ones by 0x100000. */
-	return count & 0x00ff0000 ? 0 : callback;
+	return count & HANDLERS ? 0 : callback;
 }

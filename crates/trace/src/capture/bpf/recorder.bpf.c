@@ -86,14 +86,6 @@ static ALWAYS_INLINE u64 ready_since(struct lane *lane, u32 tid)
 	return ready_ns ? *ready_ns : 0;
 }
 
-/* Whether an interrupt runs over the current thread. If that is not known: it may. */
-static ALWAYS_INLINE int in_interrupt(struct lane *lane, u32 cpu)
-{
-	u32 count = preempt_count(own_area(&lane->area, cpu), 0x10000);
-	/* Served softirqs count by 0x100, handlers by 0x10000, non-maskable ones by 0x100000. */
-	return (count & 0x00ff0100) != 0;
-}
-
 #include "interrupts.h"
 
 /* A target arms the timer that will wake it. */
@@ -161,7 +153,7 @@ ON(sched_waking)
 	slot->b = 0;
 	/* Not by the timer that it armed: a bill may need the waker. */
 	struct lane *own = lane_of(cpu);
-	if ((all_wakings || !lane->due_ns) && own && !in_interrupt(own, cpu)) {
+	if ((all_wakings || !lane->due_ns) && own && !in_interrupt(&own->area, cpu)) {
 		struct task_struct *waker = bpf_get_current_task_btf();
 		slot->b = (u32)waker->pid;
 		slot->c = (u64)waker->policy << 32 | (u16)waker->normal_prio;
@@ -351,7 +343,7 @@ SEC("raw_tp/csd_queue_cpu") int on_csd_queue_cpu(u64 *args)
 	slot->a = args[2];
 	slot->b = (u64)here << 32;
 	slot->d = args[3];
-	if (!in_interrupt(own, here)) {
+	if (!in_interrupt(&own->area, here)) {
 		struct task_struct *sender = bpf_get_current_task_btf();
 		slot->b |= (u32)sender->pid;
 		slot->c = (u64)sender->policy << 32 | (u16)sender->prio;

@@ -43,7 +43,7 @@ ON(signal_generate)
 		return 0;
 	struct task_struct *by = bpf_get_current_task_btf();
 	/* A worker hands on what a terminal received. */
-	if (in_interrupt(own, cpu) || by->flags & FLAG_OF_KERNEL)
+	if (in_interrupt(&own->area, cpu) || by->flags & FLAG_OF_KERNEL)
 		by = 0;
 	fill_stop(stop, pid, signal, by);
 	return 0;

@@ -63,10 +63,14 @@ struct {
 	MAP_TYPE(value, struct cpu);
 } by_cpu SEC(".maps");
 
-/* Threads from the start of their waking until they run. */
+/* Threads from the start of their waking until they run. Each CPU on which one waits has a thread in the way: the
+ * timer's, whose interrupt came late, and each whose run queue it left. */
 struct waking {
 	u64 from_ns;
 	u64 by_timer;
+	u64 here_ns;   /* since when on its present CPU */
+	u64 longest_ns; /* for which `before` was in the way elsewhere; 0: nobody was */
+	struct task before;
 };
 struct {
 	MAP_UINT(type, MAP_LRU_HASH);
@@ -85,6 +89,36 @@ static ALWAYS_INLINE struct cpu *here(u32 *cpu)
 	return bpf_map_lookup_elem(&by_cpu, cpu);
 }
 
+static ALWAYS_INLINE void describe(struct task *to, struct task_struct *task)
+{
+	to->tid = task->pid;
+	to->priority = task->normal_prio;
+	to->policy = task->policy;
+	__builtin_memcpy(to->name, task->comm, sizeof(to->name));
+}
+
+/* What a thread has waited for on a CPU until now: the thread that had this CPU longest since then, of those
+ * that ran before the last `newer` switches. */
+static NOINLINE void find_in_the_way(struct cpu *cpu, struct waking *waking, u64 end_ns, u32 newer)
+{
+	u64 from_ns = waking->here_ns;
+	waking->here_ns = end_ns;
+	for (u32 back = 1; back <= RAN; back++) {
+		u32 at = (cpu->switches - newer - back) & (RAN - 1);
+		u64 since_ns = cpu->ran[at].since_ns;
+		if (!since_ns || since_ns > end_ns || newer + back > RAN)
+			break;
+		u64 begin_ns = since_ns > from_ns ? since_ns : from_ns;
+		if (end_ns > begin_ns && end_ns - begin_ns > waking->longest_ns) {
+			waking->longest_ns = end_ns - begin_ns;
+			waking->before = cpu->ran[at].task;
+		}
+		if (since_ns <= from_ns)
+			break;
+		end_ns = since_ns;
+	}
+}
+
 ON(sched_waking)
 {
 	struct task_struct *task = (struct task_struct *)args[0];
@@ -98,23 +132,17 @@ ON(sched_waking)
 	struct cpu *cpu = here(&number);
 	if (!cpu)
 		return 0;
-	struct waking waking = {.from_ns = bpf_ktime_get_ns()};
+	u64 now_ns = bpf_ktime_get_ns();
+	struct waking waking = {.from_ns = now_ns, .here_ns = now_ns};
 	struct callback *callback = callback_that_wakes();
-	if (callback && callback->due_ns <= waking.from_ns) {
-		waking.from_ns = callback->due_ns;
+	if (callback && callback->due_ns <= now_ns) {
+		waking.from_ns = waking.here_ns = callback->due_ns;
 		waking.by_timer = 1;
+		find_in_the_way(cpu, &waking, now_ns, 0);
 	}
 	if (bpf_map_update_elem(&wakings, &tid, &waking, UPDATE_ANY))
 		__sync_fetch_and_add(&cpu->lost, 1);
 	return 0;
-}
-
-static ALWAYS_INLINE void describe(struct task *to, struct task_struct *task)
-{
-	to->tid = task->pid;
-	to->priority = task->normal_prio;
-	to->policy = task->policy;
-	__builtin_memcpy(to->name, task->comm, sizeof(to->name));
 }
 
 /* Replaces the smallest of the worst. */
@@ -135,30 +163,6 @@ static NOINLINE void keep(struct cpu *cpu, struct worst *new)
 	if (least < WORST)
 		cpu->worst[least] = *new;
 	cpu->threshold_ns = new->latency_ns < next_ns ? new->latency_ns : next_ns;
-}
-
-/* The thread that had the CPU longest, of those that ran before the last switch. */
-static NOINLINE void find_in_the_way(struct cpu *cpu, struct worst *worst)
-{
-	u64 from_ns = worst->at_ns - worst->latency_ns, end_ns = worst->at_ns;
-	u64 longest_ns = 0;
-	u32 who = 0;
-	for (u32 back = 2; back <= RAN; back++) {
-		u32 at = (cpu->switches - back) & (RAN - 1);
-		u64 since_ns = cpu->ran[at].since_ns;
-		if (!since_ns || since_ns > end_ns)
-			break;
-		u64 begin_ns = since_ns > from_ns ? since_ns : from_ns;
-		if (end_ns > begin_ns && end_ns - begin_ns > longest_ns) {
-			longest_ns = end_ns - begin_ns;
-			who = at;
-		}
-		if (since_ns <= from_ns)
-			break;
-		end_ns = since_ns;
-	}
-	if (longest_ns && who < RAN)
-		worst->before = cpu->ran[who].task;
 }
 
 static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struct task_struct *to)
@@ -212,10 +216,31 @@ static ALWAYS_INLINE int switched(u64 preempted, struct task_struct *from, struc
 	if (latency_ns > cpu->threshold_ns) {
 		struct worst new = {.latency_ns = latency_ns, .at_ns = now_ns, .by_timer = by_timer};
 		describe(&new.woken, to);
-		describe(&new.before, from);
-		find_in_the_way(cpu, &new);
+		/* Not the last one, which runs now. */
+		find_in_the_way(cpu, waking, now_ns, 1);
+		if (waking->longest_ns)
+			new.before = waking->before;
+		else
+			describe(&new.before, from);
 		keep(cpu, &new);
 	}
+	return 0;
+}
+
+/* A thread that waits is moved to another CPU. */
+ON(sched_migrate_task)
+{
+	struct task_struct *task = (struct task_struct *)args[0];
+	if (task->normal_prio >= FIRST_ORDINARY_PRIORITY)
+		return 0;
+	u32 tid = task->pid;
+	struct waking *waking = bpf_map_lookup_elem(&wakings, &tid);
+	if (!waking || !waking->from_ns || !has_queue(task))
+		return 0;
+	u32 from = task->se.cfs_rq->rq->cpu;
+	struct cpu *cpu = bpf_map_lookup_elem(&by_cpu, &from);
+	if (cpu)
+		find_in_the_way(cpu, waking, bpf_ktime_get_ns(), 0);
 	return 0;
 }
 

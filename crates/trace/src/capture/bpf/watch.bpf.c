@@ -149,13 +149,22 @@ static ALWAYS_INLINE void unseen(struct watched *thread)
 	thread->unseen_before++;
 }
 
+/* A waking may begin while its thread leaves the CPU: the waker finds it on no run queue, and waits for the end of
+ * the switch. The thread leaves with interrupts disabled, so that this takes no longer, except on a virtual machine
+ * that is off its own processor; an older waking had found the thread awake. */
+enum { LONGEST_CROSSING_NS = 1000000 };
+
 /* It has run since what is known of it: the switch to it was not recorded, or its timer expired on another CPU
  * before it slept, and it continued to run. */
 static ALWAYS_INLINE void continued(struct watched *thread)
 {
+	thread->stopped = 0;
+	/* Nothing is written where nothing is known: a waking may begin on another CPU at this moment. */
+	if (!thread->left_ns && !thread->waking_ns)
+		return;
 	if (thread->left_ns || (thread->waking_ns && thread->due_ns))
 		unseen(thread);
-	thread->left_ns = thread->waking_ns = thread->due_ns = thread->stopped = 0;
+	thread->left_ns = thread->waking_ns = thread->due_ns = 0;
 }
 
 /* The system call that a thread is in, as it leaves the CPU. */
@@ -258,8 +267,12 @@ static ALWAYS_INLINE void left(u64 *ctx, struct task_struct *task, u64 preempted
 		throttled(thread, now_ns);
 	if (!(state & STATE_DEAD))
 		goes_away(ctx, thread, why_away(thread, sleeps, state, stop, yields), now_ns);
-	continued(thread);
-	if (state & STATE_DEAD) {
+	int dies = (state & STATE_DEAD) != 0;
+	u64 since_ns = thread->left_ns ? 0 : thread->waking_ns;
+	/* The waker may have read the clock after this CPU did. */
+	if (!sleeps || stop || dies || !since_ns || (s64)(now_ns - since_ns) > LONGEST_CROSSING_NS)
+		continued(thread);
+	if (dies) {
 		ends(thread, task, now_ns);
 		return;
 	}
@@ -537,9 +550,13 @@ ON(sched_waking)
 		return 0;
 	}
 	thread->demoted_ns = 0;
-	/* The waking before this one. */
-	if (thread->waking_ns)
+	/* The waking before this one found the thread awake, or the thread has run since and nothing showed it. What
+	 * is read once may change on another CPU, where the thread may leave at this moment. */
+	u64 before_ns = thread->waking_ns, left_ns = *(volatile u64 *)&thread->left_ns;
+	if (before_ns && left_ns && left_ns <= before_ns)
 		continued(thread);
+	else if (before_ns && thread->due_ns)
+		unseen(thread);
 	if (!known && !thread->stopped)
 		thread->left_ns = now_ns; /* see slept_before() */
 	thawed(thread, task, now_ns);
@@ -548,7 +565,9 @@ ON(sched_waking)
 	thread->due_ns = callback ? callback->due_ns : 0;
 	expired(thread, task, callback);
 	struct task_struct *waker = bpf_get_current_task_btf();
-	thread->waker = waker->pid;
+	struct callbacks *own = own_callbacks();
+	/* An interrupt wakes it, over a thread that has nothing to do with that. */
+	thread->waker = own && in_interrupt(&own->area, cpu) ? 0 : waker->pid;
 	thread->waker_priority = (u64)waker->policy << 32 | (u32)waker->normal_prio;
 	__builtin_memcpy(thread->waker_name, waker->comm, sizeof(thread->waker_name));
 	/* An interrupt over the thread itself: it had not gone to sleep yet, and won't. */
