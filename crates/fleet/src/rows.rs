@@ -365,12 +365,12 @@ fn requirements(run: &Run) -> Vec<RequirementRow> {
             limit_ns: signed(it.requirement.limit_ns()),
             allowed: it.requirement.allowed(),
             verdict: it.outcome.word(),
-            cycles: signed(it.deciding().cycles),
-            misses: signed(it.deciding().misses),
-            late: signed(it.deciding().late),
-            skipped: signed(it.deciding().missed),
-            dispersion: it.deciding().dispersion.max(1.0),
-            upper: it.deciding().upper,
+            cycles: signed(it.bound.cycles),
+            misses: signed(it.bound.misses),
+            late: signed(it.bound.late),
+            skipped: signed(it.bound.missed),
+            dispersion: it.bound.dispersion.max(1.0),
+            upper: it.bound.upper,
         })
         .collect()
 }

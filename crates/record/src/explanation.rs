@@ -119,12 +119,17 @@ impl Explanation {
         self.above_ns.is_some() && self.outliers > 0
     }
 
+    /// The rows of the bills in which a cause stands, whichever of its kind.
+    pub fn rows(&self, cause: &Cause) -> impl Iterator<Item = &BillRow> {
+        let wanted = cause.general();
+        let rows = self.bills.iter().flat_map(|bill| &bill.rows);
+        rows.filter(move |row| row.cause.general() == wanted)
+    }
+
     /// The threads that the bills name for a cause, each once, the dearest first.
     #[must_use]
     pub fn culprits(&self, cause: &Cause) -> Vec<&Culprit> {
-        let wanted = cause.general();
-        let rows = self.bills.iter().flat_map(|bill| &bill.rows);
-        let its = rows.filter(|row| row.cause.general() == wanted);
+        let its = self.rows(cause);
         // A number is used again: with its start it is one thread.
         let mut threads: BTreeMap<(u32, Option<u64>), (u64, &Culprit)> = BTreeMap::new();
         for by in its.flat_map(|row| &row.by) {

@@ -19,7 +19,7 @@ use super::conditions::{Difference, Role, differences};
 use super::document::Document;
 use super::event::{Ending, Event, Happening, State};
 use super::gaps::Gaps;
-use super::invalid::InvalidReason;
+use super::invalid::{InvalidReason, not_in_force};
 use super::judgement::analyse_record;
 use super::ledger::Ledger;
 use super::run::{Imported, Merged, OwnCost, Run};
@@ -37,7 +37,8 @@ pub struct Merger {
     /// Of runs that don't say when they began: a hash of what they measured.
     contents: Vec<u64>,
     first: Option<Box<Run>>,
-    threads: BTreeMap<usize, MergedThread>,
+    /// By place or CPU, and which of those on that CPU.
+    threads: BTreeMap<(usize, usize), MergedThread>,
     timeline: MergedTimeline,
     /// Each run is a block, as long as all are about equally long.
     blocks: Option<Blocking>,
@@ -54,6 +55,12 @@ pub struct Merger {
     offset_ns: u64,
     duration_ns: Option<u64>,
     unfinished: u64,
+    /// The highest of a run.
+    confidence: f64,
+    /// A run was made with `--best-effort`.
+    best_effort: bool,
+    /// One was not, and lacked a condition.
+    strict: bool,
     /// Of runs of another tool: what all of them know.
     imported: Option<Imported>,
     added: usize,
@@ -94,6 +101,9 @@ impl Merger {
             offset_ns: 0,
             duration_ns: Some(0),
             unfinished: 0,
+            confidence: 0.0,
+            best_effort: false,
+            strict: false,
             imported: None,
             added: 0,
         }
@@ -150,8 +160,12 @@ impl Merger {
         for (index, (thread, histogram)) in run.threads.iter().zip(&decoded.latency).enumerate() {
             let watched = watched.as_ref().and_then(|places| places.get(index));
             let key = match watched {
-                Some(place) => *place,
-                None => thread.cpu.unwrap_or(index),
+                Some(place) => (*place, 0),
+                None => {
+                    let before = run.threads[..index].iter();
+                    let there = before.filter(|it| it.cpu.is_some() && it.cpu == thread.cpu);
+                    (thread.cpu.unwrap_or(index), there.count())
+                }
             };
             let late = anew::late(run, thread, histogram, limit_ns);
             let missed_late = anew::missed_late(run, index, limit_ns);
@@ -174,6 +188,9 @@ impl Merger {
         self.events
             .add(&run.events, self.merged.runs, self.offset_ns);
         self.add_demands(&run.demands);
+        self.confidence = self.confidence.max(run.request.confidence);
+        self.best_effort |= run.request.best_effort;
+        self.strict |= !run.request.best_effort && not_in_force(run).next().is_some();
         self.add_cost(&run.own_cost);
         if let Some(explanation) = &run.explanation {
             self.explanation
@@ -393,6 +410,8 @@ impl Merger {
     pub fn into_run(self, command: Vec<String>) -> Result<Run, MergeError> {
         let first = self.first.ok_or(MergeError::Nothing)?;
         let mut request = first.request;
+        request.confidence = self.confidence;
+        request.best_effort = self.best_effort && !self.strict;
         request.duration_ns = self.duration_ns;
         request.loops = None;
         let state = match self.unfinished {

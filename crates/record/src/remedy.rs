@@ -162,18 +162,39 @@ pub fn is_own(run: &Run, cause: &Cause) -> bool {
     !culprits.is_empty() && culprits.iter().all(|by| by.own && !by.is_of(run))
 }
 
-/// Whether the kernel itself places a device's interrupt, by its name: queues of virtio and nvme.
+/// Drivers of disks that leave their queues' interrupts to the kernel (`PCI_IRQ_AFFINITY`), by the names of those.
+const MANAGED: [&str; 11] = [
+    "megasas", "mpt2sas", "mpt3sas", "mpi3mr", "hpsa", "smartpqi", "aacraid", "lpfc", "qla2xxx",
+    "hisi_sas", "csiostor",
+];
+
+/// Whether the kernel itself places a device's interrupt, by its name: queues of disks.
 /// The kernel tells nobody which interrupts it manages before it refuses to move one.
 #[must_use]
 pub fn is_managed(name: &str) -> bool {
     (name.starts_with("virtio") && name.contains("-req"))
         || (name.starts_with("nvme") && name.contains('q') && !name.ends_with("q0"))
+        || MANAGED.iter().any(|driver| name.starts_with(driver))
 }
+
+/// Interrupts of one CPU alone on Xen, whose number follows.
+const OF_XEN: [&str; 6] = [
+    "resched",
+    "callfunc",
+    "callfuncsingle",
+    "spinlock",
+    "irqwork",
+    "debug",
+];
 
 /// Whether an interrupt is of one CPU alone, by its name: a timer, a counter, what CPUs send each other.
 #[must_use]
 pub fn is_per_cpu(name: &str) -> bool {
-    name.contains("timer") || name.contains("pmu") || name.starts_with("IPI")
+    let stem = name.trim_end_matches(|last: char| last.is_ascii_digit());
+    name.contains("timer")
+        || name.contains("pmu")
+        || name.starts_with("IPI")
+        || (stem != name && OF_XEN.contains(&stem))
 }
 
 fn interrupt(name: &str) -> Remedy {
@@ -207,10 +228,13 @@ fn vector_of(vector: &str) -> Remedy {
     }
 }
 
+/// Parts of the names of functions of RCU's expedited grace periods, which another CPU has called.
+pub const EXPEDITED: [&str; 2] = ["rcu_exp", "exp_handler"];
+
 /// A function that another CPU had called, by a part of its name.
 fn call(function: &str) -> Remedy {
     use FindingId as F;
-    const KNOWN: [(&str, &[FindingId]); 8] = [
+    const KNOWN: [(&str, &[FindingId]); 10] = [
         (
             "flush_tlb",
             &[
@@ -226,7 +250,9 @@ fn call(function: &str) -> Remedy {
         ("msr", &[F::OtherTuners]),
         ("clock", &[F::Clocksource]),
         ("tsc", &[F::Clocksource]),
-        ("rcu", &[F::RcuExpedited]),
+        ("rcu_barrier", &[F::RcuNocbs]),
+        (EXPEDITED[0], &[F::RcuExpedited]),
+        (EXPEDITED[1], &[F::RcuExpedited]),
     ];
     let known = KNOWN.iter().find(|(part, _)| function.contains(part));
     with(known.map_or(&ALONE, |(_, knobs)| knobs), Obstacle::Kernel)

@@ -116,6 +116,16 @@ pub fn limit(result: &LengthResult) -> String {
     facts::length_limit(&result.name, result.limit_ns)
 }
 
+/// The thread that fails a requirement by its own cycles, if one does.
+#[must_use]
+pub fn alone(result: &RequirementResult, judgement: Option<&Judgement>) -> Option<String> {
+    let alone = result.alone.as_ref()?;
+    let mut names = judgement.iter().flat_map(|it| &it.alone);
+    let name = names.find(|it| it.thread == alone.thread);
+    let who = name.map_or("one thread", |it| it.name.as_str());
+    Some(format!("{} alone", punctual_record::text::one_line(who)))
+}
+
 /// The verdict on a requirement in a sentence, without the word of the outcome.
 #[must_use]
 pub fn requirement(result: &RequirementResult, judgement: &Judgement) -> String {
@@ -126,14 +136,8 @@ pub fn requirement(result: &RequirementResult, judgement: &Judgement) -> String 
             alone: None,
             ..result.clone()
         };
-        let mut names = judgement.alone.iter();
-        let name = names.find(|it| it.thread == alone.thread);
-        let who = name.map_or("one thread", |it| it.name.as_str());
-        return format!(
-            "{} alone: {}",
-            punctual_record::text::one_line(who),
-            requirement(&own, judgement)
-        );
+        let who = self::alone(result, Some(judgement)).unwrap_or_default();
+        return format!("{who}: {}", requirement(&own, judgement));
     }
     let load = under(judgement).map_or_else(String::new, |load| format!(" under {load}"));
     match &result.seen {

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::blocking::Locks;
 use crate::bound::{Outcome, Source, Unbounded};
+use crate::chain::ChainLimit;
 use crate::demand::Demand;
 use crate::model::{Fault, Policy, Protocol, Rank, TaskSet};
 use crate::offsets::{at_offsets, offsets};
@@ -61,8 +62,16 @@ pub fn analyse(set: &TaskSet) -> Result<Analysis, Vec<Fault>> {
 
 /// Whether all tasks with a real-time policy meet their deadlines, as [`analyse`] has it; false where
 /// something is wrong with the set.
-pub(crate) fn meets(set: &TaskSet) -> bool {
-    set.faults().is_empty() && analysed(set, Wanted::Verdict).all_meet(set)
+pub(crate) fn meets(set: &TaskSet, chains: &[ChainLimit]) -> bool {
+    let wanted = match chains {
+        [] => Wanted::Verdict,
+        _ => Wanted::Bounds,
+    };
+    if !set.faults().is_empty() {
+        return false;
+    }
+    let analysis = analysed(set, wanted);
+    analysis.all_meet(set) && chains.iter().all(|chain| chain.is_met(set, &analysis))
 }
 
 /// What an analysis is for.
@@ -275,6 +284,12 @@ impl Holistic<'_> {
         }
     }
 
+    /// The same of a task that delays another one, which has no bound either where this has none.
+    fn jitter_of_other(&self, task: usize) -> Result<u64, Unbounded> {
+        self.jitter(task)
+            .map_err(|_| Unbounded::Suspending { task })
+    }
+
     /// What preempts all tasks of a CPU.
     fn top(&self, cpu: u32) -> Result<Vec<Request>, Unbounded> {
         let (set, of) = (self.set, &self.set.overheads);
@@ -303,7 +318,8 @@ impl Holistic<'_> {
             for (index, task) in set.tasks.iter().enumerate() {
                 if task.cpu == cpu {
                     let source = Source::ReleaseInterrupt(index);
-                    let (cost_ns, jitter_ns) = (of.release_interrupt_ns, self.jitter(index)?);
+                    let (cost_ns, jitter_ns) =
+                        (of.release_interrupt_ns, self.jitter_of_other(index)?);
                     top.push(Request {
                         offset_ns: self.offsets[index],
                         ..Request::new(source, cost_ns, task.period_ns, jitter_ns)
@@ -399,7 +415,7 @@ impl Holistic<'_> {
                 continue;
             }
             let cost_ns = self.cost(index);
-            let mut jitter_ns = self.jitter(index)?;
+            let mut jitter_ns = self.jitter_of_other(index)?;
             if other.suspension.count > 0 {
                 match &self.known[index] {
                     Some(Ok(bound)) => {

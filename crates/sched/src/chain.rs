@@ -50,6 +50,28 @@ pub enum Broken {
     TooLong,
 }
 
+/// How long a chain may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainLimit {
+    /// Its tasks, in order.
+    pub tasks: Vec<usize>,
+    /// The most of [`Latency::reaction_ns`].
+    pub reaction_ns: Option<u64>,
+    /// The most of [`Latency::age_ns`].
+    pub age_ns: Option<u64>,
+}
+
+impl ChainLimit {
+    /// Whether its bound is known, and within both.
+    #[must_use]
+    pub fn is_met(&self, set: &TaskSet, analysis: &Analysis) -> bool {
+        let within = |ns: u64, limit: Option<u64>| limit.is_none_or(|limit| ns <= limit);
+        latency(set, analysis, &self.tasks).is_ok_and(|bound| {
+            within(bound.reaction_ns, self.reaction_ns) && within(bound.age_ns, self.age_ns)
+        })
+    }
+}
+
 /// Bounds a chain of tasks, given by their indices in the set, in order. The first one samples the
 /// input.
 ///

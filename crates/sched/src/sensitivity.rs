@@ -4,6 +4,7 @@
 //! (Baruah, Burns 2006). So bisection finds the limit.
 
 use crate::analysis::meets;
+use crate::chain::ChainLimit;
 use crate::model::{Fault, MAX_NS, Policy, TaskSet};
 
 /// One whole, in parts per million.
@@ -12,33 +13,39 @@ pub const WHOLE_PPM: u64 = 1_000_000;
 /// The largest factor that is looked for.
 pub const MOST_PPM: u64 = 1_000 * WHOLE_PPM;
 
-/// The largest common factor of all execution times with which all deadlines are met: below
-/// [`WHOLE_PPM`] where the set as it is doesn't meet them, 0 where no factor helps,
+/// The largest common factor of all execution times with which all deadlines are met, and the limits of
+/// these chains: below [`WHOLE_PPM`] where the set as it is doesn't meet them, 0 where no factor helps,
 /// [`MOST_PPM`] where any does. Lock sections and reservations are scaled along, rounded up; what
 /// the kernel takes isn't.
 ///
 /// # Errors
 /// What is wrong with the set.
-pub fn largest_factor_ppm(set: &TaskSet) -> Result<u64, Vec<Fault>> {
+pub fn largest_factor_ppm(set: &TaskSet, chains: &[ChainLimit]) -> Result<u64, Vec<Fault>> {
     let faults = set.faults();
     if !faults.is_empty() {
         return Err(faults);
     }
-    Ok(largest(MOST_PPM, |factor| meets(&scaled(set, factor))))
+    Ok(largest(MOST_PPM, |factor| {
+        meets(&scaled(set, factor), chains)
+    }))
 }
 
-/// How much longer jobs of one task may take while all tasks meet their deadlines; none where they
-/// don't meet them as it is, or there is no such task. A reservation grows with its task. It isn't
+/// How much longer jobs of one task may take while all tasks meet their deadlines, and these chains
+/// their limits; none where they don't meet them as it is, or there is no such task. A reservation grows with its task. It isn't
 /// looked for beyond the longer of period and deadline.
 ///
 /// # Errors
 /// What is wrong with the set.
-pub fn slack_ns(set: &TaskSet, task: usize) -> Result<Option<u64>, Vec<Fault>> {
+pub fn slack_ns(
+    set: &TaskSet,
+    task: usize,
+    chains: &[ChainLimit],
+) -> Result<Option<u64>, Vec<Fault>> {
     let faults = set.faults();
     if !faults.is_empty() {
         return Err(faults);
     }
-    if !meets(set) {
+    if !meets(set, chains) {
         return Ok(None);
     }
     let Some(it) = set.tasks.get(task) else {
@@ -51,7 +58,7 @@ pub fn slack_ns(set: &TaskSet, task: usize) -> Result<Option<u64>, Vec<Fault>> {
         if let Policy::Deadline { runtime_ns, .. } = &mut it.policy {
             *runtime_ns = runtime_ns.saturating_add(more);
         }
-        meets(&longer)
+        meets(&longer, chains)
     })))
 }
 

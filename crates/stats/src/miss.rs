@@ -69,7 +69,7 @@ use crate::extremal::{ExtremalIndex, extremal_index};
 use crate::peaks::Peaks;
 use crate::special::beta_quantile;
 use bursts::{Bursts, dispersion_of, for_few, per_block, run_of, separate};
-pub use episodes::Episodes;
+pub use episodes::{Episodes, most_per_hour};
 use heavy::Carried;
 use lower::Blocks;
 use serde::{Deserialize, Serialize};

@@ -47,6 +47,19 @@ impl Requirement {
         }
     }
 
+    /// The same for another limit (ns).
+    #[must_use]
+    pub(crate) fn with_limit(mut self, ns: u64) -> Self {
+        match &mut self {
+            Requirement::MissProbability { deadline_ns, .. }
+            | Requirement::Episodes { deadline_ns, .. } => *deadline_ns = ns,
+            Requirement::Max { limit_ns } | Requirement::Percentile { limit_ns, .. } => {
+                *limit_ns = ns;
+            }
+        }
+        self
+    }
+
     /// Allowed probability of a miss; 0 means that none may be seen. Episodes limit none.
     pub fn allowed(&self) -> f64 {
         match *self {

@@ -262,7 +262,8 @@ pub(crate) fn strictly(
 }
 
 /// The thread with the highest share of misses that its own cycles alone show to be too high; none where one thread is
-/// all, no share is allowed, or not all of its misses are known one by one.
+/// all, or no share is allowed. Where not each of its misses is known, those that are longer than all others are: they
+/// are no more probable than all.
 fn alone(
     requirement: Requirement,
     evidence: &RunEvidence<'_>,
@@ -289,13 +290,24 @@ fn alone(
         if missed as f64 <= allowed * own.cycles() as f64 {
             return None;
         }
-        let judged = judge_one(requirement, &own, thread.peaks, strict);
-        let is_shown = judged.outcome == Outcome::Fail && judged.bound.bursts.is_some();
-        is_shown.then_some(AloneResult {
+        let judge = |limit_ns| {
+            let requirement = requirement.with_limit(limit_ns);
+            judge_one(requirement, &own, thread.peaks, strict)
+        };
+        let judged = judge(limit_ns);
+        let lower = match judged.bound.bursts {
+            Some(_) => judged.bound.lower,
+            None => {
+                let longest = judge(limit_ns.max(thread.peaks.threshold())).bound;
+                longest.bursts.map(|_| longest.lower)?
+            }
+        };
+        (lower > allowed).then_some(AloneResult {
             thread: index,
             seen: judged.seen,
             bound: MissBound {
                 seconds_with_miss: None,
+                lower,
                 ..judged.bound
             },
         })

@@ -11,7 +11,7 @@ use punctual_record::taskset::analysis::{
 use punctual_record::taskset::{Chain, TaskPolicy, TaskSet, Wake};
 use punctual_sched as sched;
 use punctual_sched::admission::{Answer, Global, Reservation, admit, global};
-use punctual_sched::chain::{Broken, latency};
+use punctual_sched::chain::{Broken, ChainLimit, latency};
 use punctual_sched::demand::Demand;
 use punctual_sched::sensitivity::{largest_factor_ppm, slack_ns};
 
@@ -47,6 +47,15 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
     let answers = answers(asked, &machine.limits);
     let least = uninterrupted(machine).map(|machine| on(set, &machine).2);
     let worst = counts_worst(set, cpus, &converted, &of_all, least.as_ref());
+    let chains: Vec<ChainAnalysis> = set
+        .chains
+        .iter()
+        .map(|chain| ChainAnalysis {
+            counts_worst: !is_beyond_least(set, &converted, chain),
+            ..of_chain(set, &converted, &of_all, chain)
+        })
+        .collect();
+    let limits = limits(&chains);
     let tasks: Vec<TaskAnalysis> = set
         .tasks
         .iter()
@@ -54,7 +63,7 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
         .map(|(index, task)| {
             let real_time = !is_other(task.policy);
             let slack = computable && real_time && set.tasks.len() <= MOST_SLACKS;
-            let more = slack.then(|| slack_ns(&converted.set, index).ok().flatten());
+            let more = slack.then(|| slack_ns(&converted.set, index, &limits).ok().flatten());
             TaskAnalysis {
                 name: task.name.clone(),
                 policy: task.policy,
@@ -73,15 +82,7 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
             }
         })
         .collect();
-    let chains: Vec<ChainAnalysis> = set
-        .chains
-        .iter()
-        .map(|chain| ChainAnalysis {
-            counts_worst: !is_beyond_least(set, &converted, chain),
-            ..of_chain(set, &converted, &of_all, chain)
-        })
-        .collect();
-    let factor = computable.then(|| largest_factor_ppm(&converted.set).ok());
+    let factor = computable.then(|| largest_factor_ppm(&converted.set, &limits).ok());
     SetAnalysis {
         version: SetAnalysis::VERSION,
         name: set.name.clone(),
@@ -94,6 +95,20 @@ pub fn analyse(set: &TaskSet, machine: &Machine) -> SetAnalysis {
         chains,
         largest_factor_ppm: factor.flatten(),
     }
+}
+
+/// The limits of chains that have a bound.
+fn limits(chains: &[ChainAnalysis]) -> Vec<ChainLimit> {
+    let bounded = chains
+        .iter()
+        .filter(|it| matches!(it.latency, ChainLatency::Bounded { .. }));
+    let limited = bounded.filter(|it| it.reaction_limit_ns.or(it.age_limit_ns).is_some());
+    let limit = |of: &ChainAnalysis| ChainLimit {
+        tasks: of.tasks.clone(),
+        reaction_ns: of.reaction_limit_ns,
+        age_ns: of.age_limit_ns,
+    };
+    limited.map(limit).collect()
 }
 
 /// The set where each task has its CPU: of one that has only one.
@@ -483,14 +498,45 @@ pub(crate) fn ppm(part: u64, whole: u64) -> u64 {
     u64::try_from(share).unwrap_or(u64::MAX)
 }
 
+/// The task whose timer releases a task, directly or by others' ends.
+fn timer_of(set: &TaskSet, task: usize) -> usize {
+    let mut first = task;
+    // A set that was read has no circle.
+    for _ in 0..set.tasks.len() {
+        match set.tasks[first].wake {
+            Wake::After { task: before, .. } => first = before,
+            Wake::Timer { .. } => break,
+        }
+    }
+    first
+}
+
+/// Whether a job of a task with a timer may end after the deadline of the next one, which then is not executed.
+pub(crate) fn may_skip(
+    set: &TaskSet,
+    converted: &Converted,
+    outcomes: &Outcomes,
+    task: usize,
+) -> bool {
+    let (of, period_ns) = (&set.tasks[task], converted.set.tasks[task].period_ns);
+    let is_longer = |it: &sched::Bound| it.response_ns > period_ns.saturating_add(of.deadline_ns);
+    matches!(of.wake, Wake::Timer { .. }) && outcomes[task].as_ref().is_ok_and(is_longer)
+}
+
 fn of_chain(
     set: &TaskSet,
     converted: &Converted,
     outcomes: &Outcomes,
     chain: &Chain,
 ) -> ChainAnalysis {
+    let skips = || {
+        let mut timers = chain.tasks.iter().map(|task| timer_of(set, *task));
+        timers.find(|task| may_skip(set, converted, outcomes, *task))
+    };
     let latency = if let Some(task) = not_periodic(set, &chain.tasks) {
         ChainLatency::NotPeriodic { task }
+    } else if let Some(task) = skips() {
+        ChainLatency::Skips { task }
     } else {
         let no = |_: &NoBound| sched::Unbounded::NoGuarantee;
         let analysis = sched::Analysis {

@@ -6,7 +6,7 @@ use punctual_sched as sched;
 use punctual_sched::admission::{Global, Reservation, global};
 use punctual_sched::demand::{Demand, EdfTask, From, Sharing, edf};
 
-use crate::analyse::{Outcomes, is_other, ppm};
+use crate::analyse::{Outcomes, is_other, may_skip, ppm};
 use crate::convert::Converted;
 use crate::work;
 
@@ -62,7 +62,9 @@ pub(crate) fn counts_worst(
                     };
                     let same = !std::ptr::eq(task, own) && rank(&task.policy) == rank(&own.policy);
                     let released = matches!(task.wake, Wake::After { .. });
-                    is_above(task) && (work::varies(task) || released || same || unused)
+                    // Jobs that are not executed are counted.
+                    let skips = !std::ptr::eq(task, own) && may_skip(set, converted, all, index);
+                    is_above(task) && (work::varies(task) || released || same || unused || skips)
                 };
                 // Of both only the most is known.
                 let waits = |part: &sched::Part| {

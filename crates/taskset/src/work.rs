@@ -92,22 +92,26 @@ pub(crate) fn share(set: &TaskSet, index: usize) -> u64 {
     if matches!(task.policy, TaskPolicy::Other { .. }) || set.drifts(index) {
         return 0;
     }
+    taken(set, index, WHOLE)
+}
+
+/// The share of a CPU that a task's jobs take in the long run, in parts per million; at most, of one that drifts.
+pub(crate) fn share_ppm(set: &TaskSet, index: usize) -> u64 {
+    taken(set, index, 1_000_000)
+}
+
+/// What jobs need, of a whole; of a reservation no more than it leaves them.
+fn taken(set: &TaskSet, index: usize, whole: u64) -> u64 {
     let (executed, passed) = executed(set, index);
-    let share = ratio(executed, passed, WHOLE);
-    match task.policy {
+    let share = ratio(executed, passed, whole);
+    match set.tasks[index].policy {
         TaskPolicy::Deadline {
             runtime_ns,
             period_ns,
             ..
-        } => share.min(ratio(runtime_ns.into(), period_ns.into(), WHOLE)),
+        } => share.min(ratio(runtime_ns.into(), period_ns.into(), whole)),
         _ => share,
     }
-}
-
-/// The share of a CPU that a task's jobs need in the long run, in parts per million; at most, of one that drifts.
-pub(crate) fn share_ppm(set: &TaskSet, index: usize) -> u64 {
-    let (executed, passed) = executed(set, index);
-    ratio(executed, passed, 1_000_000)
 }
 
 /// How long a task executes while its phases pass once, and how long that takes at least.

@@ -31,7 +31,7 @@ pub use neighbours::neighbour_change;
 pub use ordinary::time_of_ordinary_threads;
 pub use partition::partition_changes;
 pub use persist::{InForce, LeftOut, in_force, persist};
-pub use restore::{RestoreRequest, restore, status};
+pub use restore::{RestoreRequest, is_of, restore, status};
 pub(crate) use routes::device_to;
 pub use routes::{device_to_address, route_change};
 pub use session::Session;

@@ -69,6 +69,13 @@ fn write_original(entry: &Entry) -> io::Result<()> {
     }
 }
 
+/// Whether an entry is of the knob with this name.
+#[must_use]
+pub fn is_of(entry: &Entry, knob: &str) -> bool {
+    // A boot loader's file has the parameters of several.
+    entry.knob == knob || entry.knob.split(',').any(|it| it == knob)
+}
+
 /// What to restore, and how.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RestoreRequest<'a> {
@@ -90,25 +97,22 @@ pub fn restore(
     request: &RestoreRequest<'_>,
 ) -> Result<Vec<(Entry, Restored)>, TuneError> {
     let is_named = |entry: &&Entry| {
-        request.knobs.is_empty()
-            || request.knobs.iter().any(|knob| {
-                // A boot loader's file has the parameters of several.
-                entry.knob == *knob || entry.knob.split(',').any(|it| it == knob)
-            })
+        request.knobs.is_empty() || request.knobs.iter().any(|knob| is_of(entry, knob))
     };
     let mut results = Vec::new();
     // The kernel has overwritten CPUs of its threads when a partition ended.
     let mut is_overwritten = false;
+    let write_to = |entry: &Entry| {
+        if request.dry_run {
+            return Restored::Written;
+        }
+        match write_original(entry) {
+            Ok(()) => Restored::Written,
+            Err(error) => Restored::Failed(plain(&error)),
+        }
+    };
     for entry in journal.entries().iter().rev().filter(is_named) {
-        let write_back = || {
-            if request.dry_run {
-                return Restored::Written;
-            }
-            match write_original(entry) {
-                Ok(()) => Restored::Written,
-                Err(error) => Restored::Failed(plain(&error)),
-            }
-        };
+        let write_back = || write_to(entry);
         let result = match applied(journal, entry) {
             Applied::Ours(_) | Applied::Configured(_) => write_back(),
             Applied::Original if needs_a_write(&entry.setting) => write_back(),
@@ -129,15 +133,14 @@ pub fn restore(
     }
     // The kernel refuses some while another is as it was set: a preference of energy under the governor performance.
     for (entry, result) in &mut results {
-        let is_refused = matches!(result, Restored::Failed(_)) && !request.dry_run;
-        if is_refused
-            && matches!(
+        let is_ours = || {
+            matches!(
                 applied(journal, entry),
                 Applied::Ours(_) | Applied::Configured(_)
             )
-            && write_original(entry).is_ok()
-        {
-            *result = Restored::Written;
+        };
+        if matches!(result, Restored::Failed(_)) && is_ours() {
+            *result = write_to(entry);
         }
     }
     if !request.dry_run {

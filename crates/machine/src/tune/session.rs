@@ -153,12 +153,19 @@ impl Session {
         self.restore()
     }
 
-    fn restore(&mut self) -> Result<(), TuneError> {
-        self.has_ended = true;
+    /// Switches off what is on, the newest change first.
+    fn switch_off(&mut self) -> Result<(), TuneError> {
         let mut first = Ok(());
         for change in self.on.clone().into_iter().rev() {
             first = first.and(self.switch([change], false));
         }
+        first
+    }
+
+    fn restore(&mut self) -> Result<(), TuneError> {
+        self.has_ended = true;
+        // The kernel refuses some while another is as it was set: see `restore`.
+        let first = self.switch_off().or_else(|_| self.switch_off());
         let left_on: Vec<&Setting> = self
             .on
             .iter()

@@ -51,6 +51,14 @@ pub fn settings(named: &[KnobArgument]) -> Result<Vec<Change>, Failure> {
     Ok(changes)
 }
 
+/// The name of a file in the journal: one file has many; what is absent is named as it was given.
+pub fn real_path(path: &str) -> String {
+    std::fs::canonicalize(path)
+        .ok()
+        .and_then(|path| path.into_os_string().into_string().ok())
+        .unwrap_or_else(|| path.to_owned())
+}
+
 /// What a setting with a value changes; nothing for a finding. `path` is the machine that messages
 /// are sent to.
 ///
@@ -60,11 +68,7 @@ pub fn setting(knob: &KnobArgument, path: Option<&str>) -> Result<Option<Change>
     match knob {
         KnobArgument::Finding(_) => Ok(None),
         KnobArgument::File { path, value } => {
-            // One file has many names; what is absent is named as it was given.
-            let path = std::fs::canonicalize(path)
-                .ok()
-                .and_then(|path| path.into_os_string().into_string().ok())
-                .unwrap_or_else(|| path.clone());
+            let path = real_path(path);
             let setting = setting_of_named_file(&path, value);
             let (setting, value) = setting.map_err(|error| refused(&path, &error))?;
             let knob = Knob::File(path);

@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use punctual_rt::periodic::Primes;
 use punctual_stats::format::duration;
+use punctual_stats::miss::most_per_hour;
 use punctual_stats::requirement::Requirement;
 
 use super::failure::Failure;
@@ -231,7 +232,7 @@ pub fn make(kind: Kind, flags: &RunFlags, defaults: Defaults) -> Result<RunPlan,
             cpus: load_cpus,
             least_cpu_ns: least_cpu_ns(flags)?,
         },
-        claim: claim(&flags.required, defaults.deadline_ns),
+        claim: claim(&flags.required, defaults.deadline_ns)?,
         conditions: ConditionsPlan {
             as_deployed: flags.as_deployed,
             lock_memory: true,
@@ -310,11 +311,23 @@ pub fn seed_from_clock() -> u64 {
 
 /// The requirements. A probability of a miss without a deadline is for the default deadline;
 /// `usual_ns` is the deadline if no flag sets a requirement.
-pub fn claim(flags: &RequirementFlags, usual_ns: Option<u64>) -> Claim {
+///
+/// # Errors
+/// More episodes are allowed than a machine has that is always late.
+pub fn claim(flags: &RequirementFlags, usual_ns: Option<u64>) -> Result<Claim, Failure> {
     let others = flags.max.is_some() || !flags.percentile.is_empty();
     let usual_ns = usual_ns.filter(|_| !others);
     let usual_ns = usual_ns.or(flags.miss.or(flags.episodes).and(QUALIFY.deadline_ns));
     let deadline = flags.deadline.or(usual_ns);
+    if let Some((per_hour, limit_ns)) = flags.episodes.zip(deadline)
+        && per_hour > most_per_hour(limit_ns)
+    {
+        return Err(Failure::usage(format!(
+            "--episodes {per_hour}/h: with this deadline a machine that is always late may have no more than {}/h: \
+             allow fewer, or use --miss",
+            most_per_hour(limit_ns).floor()
+        )));
+    }
     let deadline = deadline.map(|deadline_ns| match flags.episodes {
         Some(per_hour) => Requirement::Episodes {
             deadline_ns,
@@ -327,8 +340,8 @@ pub fn claim(flags: &RequirementFlags, usual_ns: Option<u64>) -> Claim {
     });
     let max = flags.max.map(|limit_ns| Requirement::Max { limit_ns });
     let percentiles = flags.percentile.iter().copied();
-    Claim {
+    Ok(Claim {
         requirements: deadline.into_iter().chain(max).chain(percentiles).collect(),
         confidence: flags.confidence,
-    }
+    })
 }

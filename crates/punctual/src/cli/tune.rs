@@ -10,8 +10,8 @@ use std::process::ExitCode;
 
 use punctual_machine::tune::boot::{self, BootLoader, BootPlan};
 use punctual_machine::tune::{
-    Journal, RestoreRequest, TuneError, apply, apply_accepted, changes_of, partition_changes,
-    restore, status,
+    Journal, RestoreRequest, TuneError, apply, apply_accepted, changes_of, is_of,
+    partition_changes, restore, status,
 };
 use punctual_machine::{CheckRequest, Root, check};
 use punctual_record::finding::{Check, Finding, FindingFix, FindingId, FindingState};
@@ -286,8 +286,8 @@ pub(super) fn make(flags: &KnobFlags, changes: &[Change]) -> Result<u8, Failure>
     let mut journal = Journal::open(&flags.state.state).map_err(Failure::setup)?;
     // Of a finding each change that is possible is made: after one interrupt that stays come others.
     let is_of_settings = !flags.knobs.is_empty() && flags.knobs.iter().all(is_of_one_setting);
-    let is_exact = flags.partition || flags.from.is_some() || is_of_settings;
-    let is_named = is_exact || !flags.knobs.is_empty();
+    let is_exact = flags.partition || is_of_settings;
+    let is_named = is_exact || flags.from.is_some() || !flags.knobs.is_empty();
     let made = match is_exact {
         true => apply(&mut journal, changes).map(|changed| (changed, Vec::new())),
         false => apply_accepted(&mut journal, changes),
@@ -329,27 +329,36 @@ fn show(flags: &StateFlags) -> Result<ExitCode, Failure> {
 }
 
 fn restore_all(flags: &RestoreFlags) -> Result<ExitCode, Failure> {
-    if !Journal::is_in(&flags.state.state) {
-        out::print(&tuning::restored(&[], flags.dry_run, &out::style()));
-        return Ok(ExitCode::SUCCESS);
+    let named: Vec<String> = flags.knobs.iter().map(|it| knobs::real_path(it)).collect();
+    let results = match Journal::is_in(&flags.state.state) {
+        false => Vec::new(),
+        true => {
+            let journal = match flags.dry_run {
+                true => Journal::look(&flags.state.state),
+                false => Journal::open(&flags.state.state),
+            };
+            let request = RestoreRequest {
+                knobs: &named,
+                force: flags.force,
+                dry_run: flags.dry_run,
+            };
+            restore(&mut journal.map_err(Failure::setup)?, &request).map_err(Failure::setup)?
+        }
+    };
+    for knob in &named {
+        if !results.iter().any(|(entry, _)| is_of(entry, knob)) {
+            out::complain(&format!(
+                "{knob}: no change of it is in the journal ('punctual tune status' lists them)"
+            ));
+        }
     }
-    let journal = match flags.dry_run {
-        true => Journal::look(&flags.state.state),
-        false => Journal::open(&flags.state.state),
-    };
-    let mut journal = journal.map_err(Failure::setup)?;
-    let request = RestoreRequest {
-        knobs: &flags.knobs,
-        force: flags.force,
-        dry_run: flags.dry_run,
-    };
-    let results = restore(&mut journal, &request).map_err(Failure::setup)?;
     out::print(&tuning::restored(&results, flags.dry_run, &out::style()));
     let is_done = |(_, result): &(_, Restored)| result.is_done();
-    Ok(if results.iter().all(is_done) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(LEFT)
+    // What advice has undone may be a choice: some of it was never made. All of it not is another name.
+    let is_of_none = results.is_empty() && !named.is_empty();
+    Ok(match results.iter().all(is_done) && !is_of_none {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(LEFT),
     })
 }
 

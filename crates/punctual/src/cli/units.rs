@@ -49,7 +49,7 @@ impl fmt::Display for Expected {
                 "an interval from 1us to 1h such as 1000, 250us or 1ms; a bare number is in us"
             }
             Self::Miss => "a probability from 0 (no miss seen) to below 1, such as 1e-4; the least above 0 is 1e-18",
-            Self::Episodes => "a number of episodes an hour or a day, at most 3600 an hour, such as 2/h or 3/d",
+            Self::Episodes => "a number of episodes an hour or a day, at most 300 an hour, such as 2/h or 3/d",
             Self::Confidence => "a level from 0.5 to 0.999999, such as 0.95",
             Self::Percentile => "a percentile and its limit, such as 99.99=50us",
             Self::MarkLimit => "a mark's name and its limit, such as 'step()=500us'",
@@ -139,7 +139,7 @@ pub fn episodes(text: &str) -> Result<f64, Expected> {
     };
     let count: f64 = count.trim().parse().map_err(|_| refused())?;
     let per_hour = count / hours;
-    (1e-9..=3600.0)
+    (1e-9..=300.0)
         .contains(&per_hour)
         .then_some(per_hour)
         .ok_or_else(refused)

@@ -61,7 +61,7 @@ fn plan(flags: &WatchFlags) -> Result<WatchPlan, Failure> {
         },
         duration_ns: flags.duration,
         break_ns: flags.breach.break_value,
-        claim: claim(&flags.required, None),
+        claim: claim(&flags.required, None)?,
         tracing: TracingPlan {
             explain: !flags.no_explain,
             above_ns: flags.explain_above,

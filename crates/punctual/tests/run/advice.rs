@@ -155,7 +155,7 @@ fn advice_for_a_thread_that_is_known_no_longer_has_no_command() {
     assert_eq!(commands(&text), [""; 0], "{text}");
     assert!(text.contains("CPUAffinity=1 in backup.service"), "{text}");
     assert!(
-        text.contains("CPUSchedulingPriority=29 in backup.service"),
+        text.contains("CPUSchedulingPolicy=fifo and CPUSchedulingPriority=29 in backup.service"),
         "{text}"
     );
     let unknown = fix(&cause, &run_that_met(&cause, &[])).expect("an advice");

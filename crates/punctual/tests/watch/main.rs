@@ -7,6 +7,7 @@ mod common;
 #[macro_use]
 mod known;
 mod containers;
+mod crossing;
 mod exact;
 mod interference;
 mod loops;

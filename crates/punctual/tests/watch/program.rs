@@ -2,6 +2,7 @@
 //! they did, not with the watch's own output.
 
 use crate::common;
+use crate::crossing;
 use crate::exact;
 use crate::periods;
 use crate::waits;
@@ -248,7 +249,7 @@ fn the_thread_in_the_way_on_a_cpu_that_was_left_is_named() {
     let cpus = common::cpus();
     need!(needs::cpus(2));
     let _alone = alone();
-    exact::the_thread_in_the_way_on_a_cpu_that_was_left_is_named(cpus[0], cpus[1]);
+    crossing::the_thread_in_the_way_on_a_cpu_that_was_left_is_named(cpus[0], cpus[1]);
 }
 
 /// A thread that is woken while one above it keeps the CPU until the watch has ended.
@@ -309,7 +310,7 @@ fn a_thread_that_starves_when_a_watch_of_the_system_ends_is_no_pass() {
 fn whom_an_interrupt_interrupted_wakes_nobody() {
     needed!();
     let _alone = alone();
-    exact::whom_an_interrupt_interrupted_wakes_nobody(common::cpus()[0]);
+    crossing::whom_an_interrupt_interrupted_wakes_nobody(common::cpus()[0]);
 }
 
 #[test]
@@ -317,7 +318,7 @@ fn wake_ups_that_cross_the_switch_are_seen() {
     needed!();
     need!(needs::cpus(2));
     let _alone = alone();
-    exact::wake_ups_that_cross_the_switch_are_seen([common::cpus()[0], common::cpus()[1]]);
+    crossing::wake_ups_that_cross_the_switch_are_seen([common::cpus()[0], common::cpus()[1]]);
 }
 
 #[test]

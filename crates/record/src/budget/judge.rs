@@ -222,7 +222,7 @@ fn whole_figures(whole: &Measured<'_>, demand: &BudgetDemand, doubt: f64) -> Who
     };
     let judgement = whole.judged(&[requirement], 1.0 - doubt);
     let bound = judgement.verdict.requirements.first();
-    let bound = bound.map(|it| it.deciding());
+    let bound = bound.map(|it| &it.bound);
     let bounds = bound.map_or((0.0, 1.0), |it| (it.lower, it.upper));
     let view = whole.view();
     let (at_least, at_most) = whole.with_unknown(&view, bounds, demand.deadline_ns);

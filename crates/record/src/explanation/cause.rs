@@ -205,6 +205,21 @@ impl Cause {
         matches!(self, Self::WakePath | Self::Crossing)
     }
 
+    /// The thread that a cause is about, by its name.
+    #[must_use]
+    pub fn task(&self) -> Option<&str> {
+        match self {
+            Self::IrqsOff { task, .. }
+            | Self::LateInterrupt { task }
+            | Self::PreemptOff { task, .. }
+            | Self::Thread { task, .. }
+            | Self::FairShare { task }
+            | Self::Throttled { task }
+            | Self::Waker { task } => Some(task),
+            _ => None,
+        }
+    }
+
     /// The same cause without what tells one instance from another: all of the kernel's
     /// workers are `kworker`, whatever number they bear. Rankings count by this.
     #[must_use]

@@ -125,6 +125,9 @@ pub enum RowNote {
     SmiCount {
         /// By how much.
         count: u64,
+        /// Between which readings of the count, where these are so far apart that the time may be another's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        within_ns: Option<u64>,
     },
     /// CPUs stood still up to the same time, all of them in the kernel: likely the host took them,
     /// or one waited for the other with interrupts disabled.

@@ -5,10 +5,11 @@ use crate::explanation::softirq_name;
 use crate::finding::FindingId;
 
 /// The kernel's threads by the beginning of their names, and the knobs that bear on them.
-const KERNEL: [(&str, &[FindingId]); 18] = {
+const KERNEL: [(&str, &[FindingId]); 19] = {
     use FindingId as F;
     [
         ("swapper", &[]),
+        ("sugov", &[F::Governor]),
         ("kdamond", &[F::MemoryScanners]),
         ("ksmd", &[F::Ksm]),
         ("khugepaged", &[F::TransparentHugepages]),

@@ -460,6 +460,11 @@ pub enum ChainLatency {
         /// Its index.
         task: usize,
     },
+    /// A job of a task with a timer may end after the deadline of the next one, which then is not executed.
+    Skips {
+        /// Its index.
+        task: usize,
+    },
     /// The sum is longer than 2^64 ns.
     TooLong,
 }

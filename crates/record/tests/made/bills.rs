@@ -152,7 +152,14 @@ pub fn notes() -> Vec<RowNote> {
         },
         RowNote::SentFrom { cpu: 3 },
         RowNote::SentByInterrupt { cpu: 3 },
-        RowNote::SmiCount { count: 2 },
+        RowNote::SmiCount {
+            count: 2,
+            within_ns: None,
+        },
+        RowNote::SmiCount {
+            count: 3,
+            within_ns: Some(60_000_000_000),
+        },
         RowNote::LikelyHost { cpus: vec![0, 1] },
         RowNote::Earlier {
             text: text("the stack was caught while it ran"),

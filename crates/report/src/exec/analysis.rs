@@ -309,6 +309,10 @@ fn no_latency(of: &SetAnalysis, chain: &ChainAnalysis) -> Option<String> {
              period for all phases",
             name(of, task)
         ),
+        ChainLatency::Skips { task } => format!(
+            "jobs of {} may end after the deadline of the next one, which is skipped then",
+            name(of, task)
+        ),
         ChainLatency::TooLong => "the bound is longer than 584 years".to_owned(),
     };
     Some(format!("{}: {why}", chain.name))

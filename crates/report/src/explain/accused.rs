@@ -1,8 +1,10 @@
 //! The threads that the bills name for a cause. A command acts on these, by number and start time: a
 //! name is shared, also with the thread that was late.
 
+use std::collections::BTreeMap;
+
 use punctual_record::Run;
-use punctual_record::explanation::{Ancestor, Cause, Culprit, RowNote};
+use punctual_record::explanation::{Ancestor, BillRow, Cause, Culprit, RowNote};
 use punctual_record::tuning::ThreadSetting;
 
 use super::fix::{MOST, tune};
@@ -17,6 +19,8 @@ pub(super) struct Accused<'r> {
     alive: Vec<(&'r Culprit, u64)>,
     /// All of them.
     all: Vec<&'r Culprit>,
+    /// The rows in which the cause stands.
+    rows: Vec<&'r BillRow>,
     /// The threads that were measured.
     measured: Vec<Option<u32>>,
     /// They are of those.
@@ -32,7 +36,11 @@ impl<'r> Accused<'r> {
         let explanation = run.explanation.as_ref();
         let mut all = explanation.map_or_else(Vec::new, |it| it.culprits(cause));
         all.retain(|by| by.tid > 0);
-        Self::among(run, all)
+        let rows = explanation.map_or_else(Vec::new, |it| it.rows(cause).collect());
+        Self {
+            rows,
+            ..Self::among(run, all)
+        }
     }
 
     /// Those who used up the time of real-time threads, of which others were throttled.
@@ -71,6 +79,7 @@ impl<'r> Accused<'r> {
             are_started_by_measured,
             are_measured: !all.is_empty() && all.iter().all(|by| by.is_of(run)),
             is_watch: run.watch.is_some(),
+            rows: Vec::new(),
             all,
         }
     }
@@ -103,12 +112,25 @@ impl<'r> Accused<'r> {
         names.join(", ")
     }
 
-    /// All names that the rows have.
+    /// The names of the threads that ran, as each row has it.
     pub fn each_name(&self) -> Vec<&str> {
-        self.all
-            .iter()
-            .filter_map(|by| by.name.as_deref())
-            .collect()
+        let tasks = self.rows.iter().filter_map(|row| row.cause.task());
+        tasks.collect()
+    }
+
+    /// The softirq that they served for most of the time; none where the rows don't say which.
+    pub fn softirq(&self) -> Option<u32> {
+        let mut served: BTreeMap<u32, u64> = BTreeMap::new();
+        for row in &self.rows {
+            for note in &row.notes {
+                if let RowNote::InSoftirq { number } = note {
+                    let ns = served.entry(*number).or_insert(0);
+                    *ns = ns.saturating_add(row.ns);
+                }
+            }
+        }
+        let most = served.into_iter().max_by_key(|(_, ns)| *ns);
+        most.map(|(number, _)| number)
     }
 
     /// What gives each of them a value, as a command; nothing where none lived.
@@ -136,12 +158,12 @@ impl<'r> Accused<'r> {
     pub fn lowered(&self, priority: u32) -> String {
         // Each keeps its own policy.
         let is_rr = |by: &Culprit| by.policy == "SCHED_RR";
-        let flag = match self.all.iter().all(|by| is_rr(by)) && !self.all.is_empty() {
-            true => "-r",
-            false => "-f",
+        let (policy, flag) = match self.all.iter().all(|by| is_rr(by)) && !self.all.is_empty() {
+            true => ("rr", "-r"),
+            false => ("fifo", "-f"),
         };
         let lasting = self.lasting(
-            &format!("CPUSchedulingPriority={priority}"),
+            &format!("CPUSchedulingPolicy={policy} and CPUSchedulingPriority={priority}"),
             &format!("chrt {flag} {priority}"),
         );
         let value = |by: &Culprit| match is_rr(by) {

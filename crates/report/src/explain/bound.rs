@@ -2,7 +2,7 @@
 //! in its softirqs.
 
 use super::accused::Accused;
-use super::fix::write;
+use super::fix::{tune, write};
 use super::interrupts;
 use super::places::Places;
 use punctual_record::Run;
@@ -49,16 +49,25 @@ pub(super) fn advice(
         let number = (0..SOFTIRQS).find(|number| softirq_name(*number) == name);
         return Some(match number {
             Some(number) => interrupts::softirq(number, run, places),
-            None => interrupts::raised(run, places),
+            None => interrupts::raised(run, places, accused),
         });
     }
     if task.starts_with("kworker") {
         let of = work.map_or_else(String::new, |work| format!(" ({work})"));
         // Rankings count by the name without its number: `kworker/u8:1` is unbound, `kworker/2:1` of CPU 2.
         let is_unbound = |name: &str| name.starts_with("kworker/u");
-        let names = accused.each_name();
-        let bound = "of a worker of that CPU, which can't be moved: find who queues it there (trace \
-                     workqueue:workqueue_queue_work); vmstat_update comes each vm.stat_interval";
+        let mut names = accused.each_name();
+        names.push(task);
+        names.retain(|name| name.contains('/'));
+        let bound = match work {
+            Some(work) if work.contains("vmstat") => format!(
+                "of a worker of that CPU, which comes each vm.stat_interval: {}",
+                tune(&["vm.stat_interval=120".to_owned()])
+            ),
+            _ => "of a worker of that CPU, which can't be moved: find who queues it there (trace \
+                  workqueue:workqueue_queue_work); vmstat_update comes each vm.stat_interval"
+                .to_owned(),
+        };
         let moved = write("/sys/devices/virtual/workqueue/cpumask", mask);
         return Some(match names.iter().filter(|name| is_unbound(name)).count() {
             0 if !names.is_empty() => format!("work{of} {bound}"),
@@ -75,7 +84,7 @@ pub(super) fn advice(
         return Some(interrupts::of_timers(places));
     }
     if task.starts_with("ksoftirqd") {
-        return Some(interrupts::raised(run, places));
+        return Some(interrupts::raised(run, places, accused));
     }
     // Rankings count by the name without its CPU.
     let (name, cpu) = task.split_once('/').unwrap_or((task, ""));

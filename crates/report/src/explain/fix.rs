@@ -24,10 +24,31 @@ pub(super) const MOST: usize = 8;
 /// What commands that change the machine begin with.
 const APPLY: &str = "sudo punctual tune apply ";
 
-/// What undoes these pieces of advice, if one of them changes the machine.
-pub(crate) fn undo_of<'t>(mut advice: impl Iterator<Item = &'t str>) -> Option<&'static str> {
-    let changes = advice.any(|text| text.contains(APPLY));
-    changes.then_some("`sudo punctual tune restore` undoes all of it")
+/// What undoes these pieces of advice, if one of them changes the machine: that, and nothing that was
+/// changed before.
+pub(crate) fn undo_of<'t>(advice: impl Iterator<Item = &'t str>) -> Option<String> {
+    let commands = advice.flat_map(|text| text.split(APPLY).skip(1));
+    let mut knobs: Vec<&str> = Vec::new();
+    for command in commands.filter_map(|rest| rest.split('`').next()) {
+        for knob in knobs_of(command) {
+            if !knobs.contains(&knob) {
+                knobs.push(knob);
+            }
+        }
+    }
+    let knobs: Vec<String> = knobs.into_iter().map(quoted).collect();
+    (!knobs.is_empty()).then(|| format!("undo: `sudo punctual tune restore {}`", knobs.join(" ")))
+}
+
+/// The names in settings as [`tune`] writes them. No name has a quote, or a blank before its value.
+fn knobs_of(settings: &str) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    let words = settings.split(move |letter| {
+        is_quoted ^= letter == '\'';
+        letter == ' ' && !is_quoted
+    });
+    let names = words.map(|word| word.trim_matches('\'').split('=').next().unwrap_or(""));
+    names.filter(|name| !name.is_empty())
 }
 
 /// The command that makes changes: each is in the journal first, and one command undoes them all.
@@ -139,7 +160,7 @@ pub fn fix(cause: &Cause, run: &Run) -> Option<String> {
             priority,
         } => thread((task, policy, *priority), run, (&places, &accused)),
         Cause::FairShare { task } => {
-            let away = || format!("keep {task} off CPU {hit}: {}", accused.moved(elsewhere));
+            let away = || format!("keep {task} off CPU {hit}: {}", moved(task, &places, &accused));
             format!(
                 "both are ordinary threads, which share a CPU: make yours a real-time thread \
                  (start it with chrt -f 50), or give it a larger share (nice -n -10, the \
@@ -149,12 +170,11 @@ pub fn fix(cause: &Cause, run: &Run) -> Option<String> {
         }
         Cause::Throttled { .. } => throttled(run, elsewhere),
         Cause::GroupThrottled { group, file } => groups::lift(group, file, run),
-        Cause::IdleExit { .. } => {
-            "keep the processor awake: hold /dev/cpu_dma_latency at 0 (punctual does unless \
-             --as-deployed; punctual tune apply --keep idle-states does for other programs), or boot \
-             with idle=poll"
-                .to_owned()
-        }
+        Cause::IdleExit { .. } => format!(
+            "keep the processor awake: {}, or hold /dev/cpu_dma_latency at 0 in the program (punctual does \
+             unless --as-deployed), or boot with idle=poll",
+            tune(&["idle-states".to_owned()])
+        ),
         Cause::Platform | Cause::Host { .. } if virtual_machine => {
             "in a virtual machine most likely the host: pin the virtual CPU to an isolated one \
              (virsh vcpupin), or measure on bare metal"
@@ -182,6 +202,10 @@ pub fn fix(cause: &Cause, run: &Run) -> Option<String> {
         Cause::TimerCallback { function } if function.contains("tick") => {
             format!("stop the tick there: boot with nohz_full={apart}")
         }
+        Cause::TimerCallback { function } if function.contains("watchdog_timer") => format!(
+            "let the watchdog look at other CPUs alone: {}",
+            tune(&[format!("kernel.watchdog_cpumask={elsewhere}")])
+        ),
         Cause::TimerCallback { .. } => format!(
             "keep the programs that set these timers off CPU {hit}: boot with isolcpus={apart}; ps \
              -eLo psr,tid,comm lists the threads that ran there last"
@@ -189,7 +213,7 @@ pub fn fix(cause: &Cause, run: &Run) -> Option<String> {
         Cause::Call { function } => interrupts::call(function, &places, &accused),
         Cause::CpuInterrupt { vector } => interrupts::vector(vector, &places),
         Cause::IrqsOff { task, .. } | Cause::LateInterrupt { task } => {
-            let away = || format!("keep {task} off CPU {hit}: {}", accused.moved(elsewhere));
+            let away = || format!("keep {task} off CPU {hit}: {}", moved(task, &places, &accused));
             bound::advice(task, None, run, (&places, &accused)).unwrap_or_else(away)
         }
         Cause::Inversion { .. } => {
@@ -260,6 +284,13 @@ fn throttled(run: &Run, elsewhere: &str) -> String {
                 control group, and raise its cpu.max"
             .to_owned();
     }
+    // The limits of real-time threads hold for no reservation.
+    let mut measured = policies(run).peekable();
+    if measured.peek().is_some() && measured.all(|policy| policy == "deadline") {
+        return "its own reservation was used up before the period ended: give it more runtime, or less to do in \
+                each period (sched_setattr)"
+            .to_owned();
+    }
     let places = places_of(run);
     let cpus = cpu_list(&places);
     let kept = run.explanation.iter().flat_map(|it| &it.ordinary_time);
@@ -325,18 +356,20 @@ fn places_of(run: &Run) -> Vec<usize> {
     cpus
 }
 
+/// The policies of the probes, or of the threads that were watched.
+fn policies(run: &Run) -> impl Iterator<Item = &str> {
+    let watched = run.watch.iter().flat_map(|watch| &watch.threads);
+    let probes = run.watch.is_none().then_some(run.request.policy.as_str());
+    watched
+        .map(|thread| thread.task.policy.as_str())
+        .chain(probes)
+}
+
 /// Whether a probe, or a thread that was watched, was scheduled in real time.
 fn is_real_time(run: &Run) -> bool {
-    let real_time = |policy: &str| matches!(policy, "fifo" | "rr" | "deadline");
-    match &run.watch {
-        Some(watch) if !watch.threads.is_empty() => {
-            let mut threads = watch.threads.iter();
-            threads.any(|thread| real_time(&thread.task.policy))
-        }
-        // Only real-time threads of a whole system are watched.
-        Some(_) => true,
-        None => real_time(&run.request.policy),
-    }
+    // Only real-time threads of a whole system are watched, and none is listed.
+    let mut policies = policies(run).peekable();
+    policies.peek().is_none() || policies.any(|it| matches!(it, "fifo" | "rr" | "deadline"))
 }
 
 /// The kernel's threads that have a switch of their own, by the beginning of their name: what it does,
@@ -369,6 +402,24 @@ fn switch(task: &str, accused: &Accused<'_>) -> Option<String> {
     Some(text)
 }
 
+/// The interrupt whose handler a thread is: its number, and its device's name.
+fn interrupt_of<'t>(task: &'t str, accused: &Accused<'_>) -> Option<(&'t str, &'t str)> {
+    let rest = task
+        .strip_prefix("irq/")
+        .filter(|_| !accused.are_programs())?;
+    let (irq, name) = rest.split_once('-')?;
+    (!irq.is_empty() && irq.bytes().all(|byte| byte.is_ascii_digit())).then_some((irq, name))
+}
+
+/// What gives a thread other CPUs. That of an interrupt goes where this is delivered.
+fn moved(task: &str, places: &Places, accused: &Accused<'_>) -> String {
+    match interrupt_of(task, accused) {
+        Some((_, name)) if is_managed(name) => managed(&places.apart),
+        Some((irq, _)) => format!("move its interrupt: {}", move_irq(irq, &places.elsewhere)),
+        None => accused.moved(&places.elsewhere),
+    }
+}
+
 fn preempt_off(
     task: &str,
     work: Option<&str>,
@@ -388,7 +439,7 @@ fn preempt_off(
     format!(
         "keep {task} off CPU {}: {}{kernel}",
         places.hit,
-        accused.moved(&places.elsewhere)
+        moved(task, places, accused)
     )
 }
 
@@ -398,6 +449,12 @@ fn thread(
     (places, accused): (&Places, &Accused<'_>),
 ) -> String {
     let elsewhere = &places.elsewhere;
+    if task.starts_with("sugov") && !accused.are_programs() {
+        return format!(
+            "it changes the frequency for the governor schedutil: {}",
+            tune(&["governor".to_owned()])
+        );
+    }
     if policy == "SCHED_DEADLINE" {
         return format!(
             "it is above every SCHED_FIFO priority: give it less runtime, or another CPU with a \
@@ -442,15 +499,9 @@ fn thread(
         0 | 1 => None,
         own => Some(priority.min(own - 1).max(1)),
     };
-    let irq = task
-        .strip_prefix("irq/")
-        .filter(|_| !accused.are_programs())
-        .and_then(|rest| rest.split_once('-'))
-        .filter(|(irq, _)| irq.bytes().all(|byte| byte.is_ascii_digit()) && !irq.is_empty());
-    let moved = match irq {
-        Some((_, name)) if is_managed(name) => managed(&places.apart),
-        Some((irq, _)) => format!("move its interrupt: {}", move_irq(irq, elsewhere)),
-        None => format!("move it: {}", accused.moved(elsewhere)),
+    let moved = match interrupt_of(task, accused) {
+        Some(_) => moved(task, places, accused),
+        None => format!("move it: {}", moved(task, places, accused)),
     };
     let has_one_cpu = run.system.processor.online.len() == 1;
     match below.map(|below| accused.lowered(below)) {

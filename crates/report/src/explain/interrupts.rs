@@ -8,7 +8,7 @@ use super::fix::tune;
 use super::places::Places;
 use punctual_record::Run;
 use punctual_record::explanation::{Cause, softirq_name};
-use punctual_record::remedy::{is_managed, is_per_cpu};
+use punctual_record::remedy::{EXPEDITED, is_managed, is_per_cpu};
 
 /// Interrupts that a piece of advice names.
 const MOST: usize = 3;
@@ -32,9 +32,12 @@ fn devices(run: &Run) -> Vec<(u32, &str)> {
         .collect()
 }
 
-/// Moves the interrupts that stand in the bills; where none does, how to find the one that is meant.
-pub(super) fn raised(run: &Run, places: &Places) -> String {
-    move_all(&devices(run), "the interrupt that raises it", places)
+/// What to do about softirqs that a thread serves: which, the rows may say.
+pub(super) fn raised(run: &Run, places: &Places, accused: &Accused<'_>) -> String {
+    match accused.softirq() {
+        Some(number) => softirq(number, run, places),
+        None => move_all(&[], "the interrupt that raises it", places),
+    }
 }
 
 fn move_all(devices: &[(u32, &str)], what: &str, places: &Places) -> String {
@@ -75,10 +78,16 @@ pub(super) fn softirq(number: u32, run: &Run, places: &Places) -> String {
                 move_all(&cards, "the card's interrupt", places)
             )
         }
-        4 => format!(
-            "{}; complete where it was asked: 2 in the disk's /sys/block/*/queue/rq_affinity",
-            move_all(&devices, "the disk's interrupt", places)
-        ),
+        4 => {
+            let disks: Vec<_> = devices
+                .into_iter()
+                .filter(|it| !is_of_network(it.1))
+                .collect();
+            format!(
+                "{}; complete where it was asked: 2 in the disk's /sys/block/*/queue/rq_affinity",
+                move_all(&disks, "the disk's interrupt", places)
+            )
+        }
         1 | 8 => of_timers(places),
         7 => format!("no load balancing there: boot with isolcpus=domain,{apart}"),
         9 => format!("move its callbacks: boot with rcu_nocbs={apart}"),
@@ -138,6 +147,14 @@ pub(super) fn call(function: &str, places: &Places, accused: &Accused<'_>) -> St
     let Places { hit, apart, .. } = places;
     let asks = [
         (
+            "flush_tlb_all",
+            "the kernel unmapped memory of its own (vfree, a module that was unloaded)",
+        ),
+        (
+            "kernel_range_flush",
+            "the kernel unmapped memory of its own (vfree, a module that was unloaded)",
+        ),
+        (
             "flush_tlb",
             "a process that also ran on that CPU changed its memory (munmap, mprotect, or the \
              kernel that reclaimed it)",
@@ -180,7 +197,12 @@ pub(super) fn call(function: &str, places: &Places, accused: &Accused<'_>) -> St
             "buffers of a block device were dropped on all CPUs",
         ),
         ("clock", "the clock source was checked or changed"),
-        ("rcu", "an expedited grace period of RCU"),
+        (
+            "rcu_barrier",
+            "somebody waited for all callbacks of RCU (a module or a file system was removed)",
+        ),
+        (EXPEDITED[0], "an expedited grace period of RCU"),
+        (EXPEDITED[1], "an expedited grace period of RCU"),
     ];
     let why = asks
         .iter()
@@ -192,10 +214,18 @@ pub(super) fn call(function: &str, places: &Places, accused: &Accused<'_>) -> St
         names => names,
     };
     // What is done on all CPUs, isolation keeps off none.
-    let on_all = ["do_sync_core", "text_poke", "msr", "perf", "clock"];
+    let on_all = [
+        "do_sync_core",
+        "text_poke",
+        "msr",
+        "perf",
+        "clock",
+        "flush_tlb_all",
+        "kernel_range_flush",
+    ];
     let rest = match function {
         _ if on_all.iter().any(|part| function.contains(part)) => String::new(),
-        _ if function.contains("rcu") => {
+        _ if EXPEDITED.iter().any(|part| function.contains(part)) => {
             format!(": {}", tune(&["/sys/kernel/rcu_normal=1".to_owned()]))
         }
         _ => format!(

@@ -96,7 +96,12 @@ fn note(note: &RowNote) -> String {
         RowNote::SentByInterrupt { cpu } => {
             return format!("sent by an interrupt on CPU {cpu}");
         }
-        RowNote::SmiCount { count } => return format!("the count of SMIs moved by {count}"),
+        RowNote::SmiCount { count, within_ns } => {
+            let within = within_ns.map_or_else(String::new, |ns| {
+                format!(" within {}: this may be one of them", duration(ns))
+            });
+            return format!("the count of SMIs moved by {count}{within}");
+        }
         RowNote::LikelyHost { cpus } => {
             let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
             return format!(

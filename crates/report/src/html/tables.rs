@@ -10,8 +10,8 @@ use crate::known::Reading;
 use crate::marks::deadline;
 use crate::terms::Terms;
 use crate::{statements, verdict, watch, words};
-use punctual_record::Run;
 use punctual_record::live::RowsAre;
+use punctual_record::{Judgement, Run};
 
 /// Up to so many CPUs the table shows all; of more, the worst.
 const FEW_ROWS: usize = 16;
@@ -25,6 +25,8 @@ pub(super) fn requirements(html: &mut Html, run: &Run) {
         return;
     }
     html.heading("required", "Requirements");
+    let judgement = Judgement::from_run(run);
+    let judgement = judgement.as_ref();
     let results = run
         .verdict
         .as_ref()
@@ -37,7 +39,7 @@ pub(super) fn requirements(html: &mut Html, run: &Run) {
         .enumerate()
         .map(|(i, requirement)| {
             let asked = verdict::asked(requirement, run.request.confidence);
-            required(asked, results.get(i))
+            required(asked, results.get(i), judgement)
         })
         .collect();
     let tasks = run.verdict.iter().flat_map(|verdict| &verdict.tasks);
@@ -46,6 +48,7 @@ pub(super) fn requirements(html: &mut Html, run: &Run) {
         required(
             format!("{}: {asked}", words::clean(&task.name)),
             Some(&task.result),
+            judgement,
         )
     }));
     let lengths = run.verdict.iter().flat_map(|verdict| &verdict.lengths);
@@ -66,14 +69,19 @@ pub(super) fn requirements(html: &mut Html, run: &Run) {
 }
 
 /// What was required, and what is known of it.
-fn required(asked: String, result: Option<&RequirementResult>) -> (&'static str, Vec<Td>) {
+fn required(
+    asked: String,
+    result: Option<&RequirementResult>,
+    judgement: Option<&Judgement>,
+) -> (&'static str, Vec<Td>) {
     let word = result.map_or("not judged", |r| r.outcome.word());
     let seen = result.map_or_else(String::new, |r| {
-        let bound = &r.bound;
+        let bound = r.deciding();
         let (misses, cycles) = (words::count(bound.misses), words::count(bound.cycles));
-        format!("{misses} of {cycles} cycles")
+        let who = verdict::alone(r, judgement).map_or_else(String::new, |who| format!("{who}: "));
+        format!("{who}{misses} of {cycles} cycles")
     });
-    let shown = result.map_or_else(String::new, |r| statements::range(&r.bound));
+    let shown = result.map_or_else(String::new, |r| statements::range(r.deciding()));
     let needed = result
         .and_then(|r| r.needed_seconds)
         .map(|seconds| format!("run {} longer", words::duration_f64(seconds as f64 * 1e9)));

@@ -108,7 +108,7 @@ fn advice_for_what_had_ended_is_for_its_unit_parent_or_group() {
     assert_eq!(
         advice(ended(unit, shell(Some(77)))),
         "move it: it had ended: CPUAffinity=1 in backup.service; or lower its priority below yours: \
-         CPUSchedulingPriority=29 in backup.service"
+         CPUSchedulingPolicy=fifo and CPUSchedulingPriority=29 in backup.service"
     );
     assert_eq!(
         advice(ended(Some("/app"), shell(Some(77)))),

@@ -188,6 +188,7 @@ pub fn whole() -> SetAnalysis {
         },
         ChainLatency::Unbounded { task: 1 },
         ChainLatency::NotPeriodic { task: 0 },
+        ChainLatency::Skips { task: 0 },
         ChainLatency::TooLong,
     ];
     whole.chains = latencies

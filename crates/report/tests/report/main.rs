@@ -3,6 +3,7 @@
 #[path = "../../../punctual/tests/common/needs.rs"]
 mod needs;
 
+mod advised;
 #[path = "../../../record/tests/made/bills.rs"]
 mod bills;
 mod browser;

@@ -28,7 +28,10 @@ fn one(change: impl FnOnce(&mut TaskSet)) -> Vec<Fault> {
             .unwrap_or_default(),
         faults
     );
-    assert_eq!(largest_factor_ppm(&set).err().unwrap_or_default(), faults);
+    assert_eq!(
+        largest_factor_ppm(&set, &[]).err().unwrap_or_default(),
+        faults
+    );
     faults
 }
 
@@ -294,8 +297,8 @@ fn no_set_overflows_anything_or_keeps_an_analysis_from_ending() {
             }
         }
         if seed % 20 == 0 {
-            largest_factor_ppm(&set).expect("a sound set");
-            slack_ns(&set, usize::MAX).expect("a sound set");
+            largest_factor_ppm(&set, &[]).expect("a sound set");
+            slack_ns(&set, usize::MAX, &[]).expect("a sound set");
         }
     }
     assert!(

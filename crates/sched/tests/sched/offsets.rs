@@ -228,8 +228,8 @@ fn a_margin_found_at_offsets_is_one() {
         }
         let mut set = set(&tasks);
         set.tasks[0].jitter_ns = random.up_to(5_000);
-        let factor = largest_factor_ppm(&set).expect("a sound set");
-        let together = largest_factor_ppm(&sporadic(&set)).expect("a sound set");
+        let factor = largest_factor_ppm(&set, &[]).expect("a sound set");
+        let together = largest_factor_ppm(&sporadic(&set), &[]).expect("a sound set");
         assert!(factor >= together, "{set:?}");
         more += usize::from(factor > together);
         for task in &mut set.tasks {

@@ -326,17 +326,17 @@ fn edf_is_optimal_where_fixed_priorities_are_not() {
 fn the_largest_factor_and_the_slack_are_exact() {
     // 3, 6, 20 with deadlines at the periods: nothing is left, and one unit more is too much.
     let full = set(&[(3_000, 7_000), (3_000, 12_000), (5_000, 20_000)]);
-    assert_eq!(largest_factor_ppm(&full), Ok(WHOLE_PPM));
-    assert_eq!(slack_ns(&full, 2), Ok(Some(0)));
+    assert_eq!(largest_factor_ppm(&full, &[]), Ok(WHOLE_PPM));
+    assert_eq!(slack_ns(&full, 2, &[]), Ok(Some(0)));
     // Alone: up to the deadline.
     let mut one = set(&[(1_000, 10_000)]);
-    assert_eq!(largest_factor_ppm(&one), Ok(10 * WHOLE_PPM));
-    assert_eq!(slack_ns(&one, 0), Ok(Some(9_000)));
+    assert_eq!(largest_factor_ppm(&one, &[]), Ok(10 * WHOLE_PPM));
+    assert_eq!(slack_ns(&one, 0, &[]), Ok(Some(9_000)));
     one.tasks[0].deadline_ns = 500;
-    assert_eq!(largest_factor_ppm(&one), Ok(WHOLE_PPM / 2));
-    assert_eq!(slack_ns(&one, 0), Ok(None));
+    assert_eq!(largest_factor_ppm(&one, &[]), Ok(WHOLE_PPM / 2));
+    assert_eq!(slack_ns(&one, 0, &[]), Ok(None));
     one.tasks[0].deadline_ns = 0;
-    assert_eq!(largest_factor_ppm(&one), Ok(0));
+    assert_eq!(largest_factor_ppm(&one, &[]), Ok(0));
     // A reservation grows with its task: to its own deadline.
     one.tasks[0].deadline_ns = 10_000;
     one.tasks[0].policy = Policy::Deadline {
@@ -344,8 +344,8 @@ fn the_largest_factor_and_the_slack_are_exact() {
         deadline_ns: 8_000,
         period_ns: 10_000,
     };
-    assert_eq!(largest_factor_ppm(&one), Ok(8 * WHOLE_PPM));
-    assert_eq!(slack_ns(&one, 0), Ok(Some(7_000)));
+    assert_eq!(largest_factor_ppm(&one, &[]), Ok(8 * WHOLE_PPM));
+    assert_eq!(slack_ns(&one, 0, &[]), Ok(Some(7_000)));
 }
 
 #[test]

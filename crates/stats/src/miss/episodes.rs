@@ -72,6 +72,13 @@ fn gap_of(limit_ns: u64) -> u64 {
     limit_ns.saturating_mul(GAP_LIMITS).max(GAP_NS)
 }
 
+/// The most that may be allowed in an hour: a machine that is always late has one each ten gaps, and the next a gap
+/// later at most.
+#[must_use]
+pub fn most_per_hour(limit_ns: u64) -> f64 {
+    HOUR_NS / ((LONGEST_GAPS + 2.0) * gap_of(limit_ns) as f64)
+}
+
 /// Lower bound on it.
 fn lower(seen: f64, dispersion: f64, confidence: f64) -> f64 {
     let instants = instants(seen);

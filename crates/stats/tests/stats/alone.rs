@@ -1,5 +1,6 @@
 //! One thread among many: its misses are few among the cycles of the others.
 
+use punctual_stats::peaks::Peaks;
 use punctual_stats::verdict::Seen;
 use punctual_stats::{Outcome, judge};
 
@@ -39,6 +40,26 @@ fn a_cpu_that_fails_is_not_diluted_by_the_others() {
         .collect();
     let judged = judge(&[miss(1e-3)], &evidence(&threads, DEADLINE, CYCLES), 0.95);
     assert!(judged.outcome != Outcome::Fail && only(&judged).alone.is_none());
+}
+
+/// The more of its cycles miss, the fewer of them are kept: those that are longest show it.
+#[test]
+fn a_cpu_that_misses_more_than_is_kept_fails_too() {
+    let late: Vec<(u64, u64)> = (0..CYCLES / 100)
+        .map(|at| (at * 100 + 7, DEADLINE + 1_000 + at * 7_919 % 1_000_003))
+        .collect();
+    let mut bad = thread(CYCLES, DEADLINE, &late);
+    let mut few = Peaks::with_capacity(256);
+    let all = bad.peaks.in_order().into_iter();
+    all.for_each(|peak| few.offer(peak));
+    assert!(few.threshold() > DEADLINE && few.len() >= 100);
+    bad.peaks = few;
+    let mut threads: Vec<_> = (0..63).map(|_| thread(CYCLES, DEADLINE, &[])).collect();
+    threads.push(bad);
+    let judged = judge(&[miss(5e-4)], &evidence(&threads, DEADLINE, CYCLES), 0.95);
+    let alone = only(&judged).alone.as_ref().expect("which");
+    assert_eq!((judged.outcome, alone.thread), (Outcome::Fail, 63));
+    assert_eq!(alone.bound.misses, CYCLES / 100);
 }
 
 /// Of 40 threads at the limit by chance some miss more than it allows: rarely is one shown to.

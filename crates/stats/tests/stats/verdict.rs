@@ -10,7 +10,7 @@ use punctual_stats::{
 
 pub struct Thread {
     histogram: Histogram,
-    peaks: Peaks,
+    pub peaks: Peaks,
     late: u64,
     pub missed: u64,
     lost: u64,

@@ -1,6 +1,8 @@
 //! What a bound that is too long proves.
 
-use punctual_record::taskset::analysis::{AnalysisOutcome, ChainLatency, Response, SetOverheads};
+use punctual_record::taskset::analysis::{
+    AnalysisOutcome, ChainLatency, NoBound, Response, SetOverheads,
+};
 
 use crate::analysis::{analysed, on_one_cpu, run, task, with};
 
@@ -115,6 +117,90 @@ fn chains_have_bounds_where_arrivals_are_periodic() {
         ChainLatency::NotPeriodic { task: 0 }
     );
     assert_eq!(relative.outcome, AnalysisOutcome::Unbounded);
+}
+
+/// Job 0 of the reader ends at 15 ms, after the deadline of its second job, 11 ms: that one is skipped, and the third
+/// reads at 20 ms and ends at 35 ms.
+#[test]
+fn a_chain_whose_jobs_may_be_skipped_has_no_bound() {
+    let set = |deadline: &str| {
+        task(
+            "hog",
+            90,
+            20_000,
+            &format!("{}\noffset = \"500us\"", run(13_000)),
+        ) + &task(
+            "reader",
+            50,
+            10_000,
+            &format!("{}\ndeadline = \"{deadline}\"", run(2_000)),
+        ) + "[[task]]\nname = \"out\"\npriority = 80\ncpu = 1\nperiod = \"1ms\"\nwork = \"100us\"\n\
+               [[chain]]\nname = \"c\"\ntasks = [\"reader\", \"out\"]\nreaction = \"30ms\"\n"
+    };
+    let latency = |deadline: &str| analysed(&set(deadline)).chains[0].latency;
+    assert_eq!(latency("1ms"), ChainLatency::Skips { task: 1 });
+    assert!(matches!(latency("10ms"), ChainLatency::Bounded { .. }));
+}
+
+/// The job of `h` at 10 ms is always skipped: `l` ends after 15 ms.
+#[test]
+fn jobs_that_are_skipped_prove_no_miss_of_others() {
+    let limited = |deadline: &str, us| format!("{}\ndeadline = \"{deadline}\"", run(us));
+    let set = task("hog", 90, 20_000, &run(12_000))
+        + &task("h", 50, 10_000, &limited("1ms", 2_000))
+        + &task("l", 40, 20_000, &limited("16ms", 1_000));
+    let analysis = analysed(&set);
+    let met: Vec<_> = analysis.tasks.iter().map(|task| task.meets()).collect();
+    assert_eq!(met, [Some(true), Some(false), None]);
+}
+
+/// The kernel gives `one` 30 % of the CPU, whatever its jobs need: `fixed` has what it needs.
+#[test]
+fn a_reservation_takes_no_more_than_its_share() {
+    let set = "[[task]]\nname = \"one\"\npolicy = \"deadline\"\ncpu = 0\nruntime = \"3ms\"\n\
+               dl-deadline = \"10ms\"\ndl-period = \"10ms\"\nperiod = \"10ms\"\nwork = \"9ms\"\n"
+        .to_owned()
+        + &task("fixed", 50, 1_000_000, &run(400_000));
+    let analysis = analysed(&set);
+    assert_ne!(analysis.tasks[1].meets(), Some(false), "{analysis:?}");
+    assert_eq!(analysis.loads[0].tasks_ppm, 700_000);
+}
+
+/// 22 ms are all that the chain has.
+#[test]
+fn the_margin_is_that_of_chains_too() {
+    let of = |name: &str, cpu: u32| {
+        format!(
+            "[[task]]\nname = \"{name}\"\npriority = 50\ncpu = {cpu}\nperiod = \"10ms\"\nwork = \"1ms\"\n"
+        )
+    };
+    let chain = "[[chain]]\nname = \"c\"\ntasks = [\"a\", \"b\"]\nreaction = \"22ms\"\n";
+    let analysis = analysed(&(of("a", 0) + &of("b", 1) + chain));
+    assert_eq!(analysis.outcome, AnalysisOutcome::Met);
+    assert_eq!(analysis.largest_factor_ppm, Some(1_000_000));
+    let spare = analysis.tasks.iter().map(|it| it.may_take_longer_ns);
+    assert_eq!(spare.collect::<Vec<_>>(), [Some(0), Some(0)]);
+}
+
+/// `low` has a timer: what releases another task that delays it is not what it lacks.
+#[test]
+fn who_lacks_a_bound_is_named_and_not_what_releases_that_one() {
+    let set = task("b1", 90, 10_000, &run(6_000))
+        + &task(
+            "b2",
+            80,
+            4_000,
+            &format!("{}\ntimer = \"relative\"", run(3_000)),
+        )
+        + "[[task]]\nname = \"follow\"\npriority = 95\ncpu = 1\nafter = \"b2\"\nwork = \"100us\"\n\
+           [[task]]\nname = \"low\"\npriority = 50\ncpu = 1\nperiod = \"10ms\"\nwork = \"1ms\"\n";
+    let analysis = analysed(&set);
+    let why = |task: usize| match analysis.tasks[task].response {
+        Response::Unbounded { why } => why,
+        ref other => panic!("{other:?}"),
+    };
+    assert_eq!(why(2), NoBound::After { task: 1 });
+    assert_eq!(why(3), NoBound::Interferer { task: 2 });
 }
 
 /// Each sleep within a job ends by an interrupt of its own, which delays every task of the CPU.

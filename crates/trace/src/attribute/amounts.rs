@@ -89,6 +89,9 @@ pub(super) fn take_stolen(amounts: &mut Vec<Amount>, events: &[&Event]) {
     amounts.append(&mut moved);
 }
 
+/// Readings of the SMI count that are further apart don't say which gap was one.
+const CLOSE_NS: u64 = 1_000_000_000;
+
 /// Turns the platform's time into system management mode where the SMI count rose.
 pub(super) fn name_smi(amounts: &mut [Amount], events: &[&Event]) {
     let readings = readings(events, |what| match what {
@@ -106,9 +109,14 @@ pub(super) fn name_smi(amounts: &mut [Amount], events: &[&Event]) {
                     Cause::Platform | Cause::Unexplained | Cause::Host { .. }
                 )
             });
+        let is_close = to - from <= CLOSE_NS;
         for amount in gaps {
-            amount.cause = Cause::Smi;
-            amount.notes = vec![RowNote::SmiCount { count }];
+            if is_close {
+                amount.cause = Cause::Smi;
+                amount.notes.clear();
+            }
+            let within_ns = (!is_close).then_some(to - from);
+            amount.notes.push(RowNote::SmiCount { count, within_ns });
         }
     }
 }

@@ -97,7 +97,20 @@ fn the_platforms_gap_is_an_smi_if_the_count_rose() {
         .switch(84_000, &hog(), &probe())
         .at(100_500, Kind::SmiCount { total: 8 });
     assert_eq!(made.rows()[0], (Interrupt, Cause::Smi, 80_000));
-    assert_eq!(made.bill().rows[0].notes, [RowNote::SmiCount { count: 1 }]);
+    let note = |within_ns| RowNote::SmiCount {
+        count: 1,
+        within_ns,
+    };
+    assert_eq!(made.bill().rows[0].notes, [note(None)]);
+    // Over more than a second the count says that there were some, and not that this was one.
+    let mut made = asleep(&hog(), 100_000);
+    made.at(-900_000_000, Kind::SmiCount { total: 7 })
+        .timer(80_000, 82_000, USER)
+        .switch(84_000, &hog(), &probe())
+        .at(600_000_000, Kind::SmiCount { total: 8 });
+    let row = &made.bill().rows[0];
+    assert_ne!(row.cause, Cause::Smi);
+    assert_eq!(row.notes, [note(Some(1_500_000_000))]);
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub(super) fn run(flags: &PersistFlags) -> Result<ExitCode, Failure> {
             }
             LeftOut::OfThread => {
                 "its thread has another number after a reboot: set it in the program, or in its \
-                 unit (CPUSchedulingPriority=, CPUAffinity=)"
+                 unit (CPUSchedulingPolicy=, CPUSchedulingPriority=, CPUAffinity=)"
             }
             LeftOut::OfInterrupt => {
                 "its interrupt may have another number after a reboot: apply irq-affinity, which \
