@@ -142,7 +142,7 @@ fn fixes(run: &Run, explanation: &Explanation, style: &Style, most: usize, out: 
         }
     }
     if let Some(undo) = undo_of(known.iter().take(most).map(|(_, fix)| fix.as_str())) {
-        for line in wrap_commands(&undo, style.columns().saturating_sub(2)) {
+        for line in wrap_commands(&format!("undo: {undo}"), style.columns().saturating_sub(2)) {
             out.push(format!("  {}", style.paint(Tone::Dim, &line)));
         }
     }

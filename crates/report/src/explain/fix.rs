@@ -37,7 +37,7 @@ pub(crate) fn undo_of<'t>(advice: impl Iterator<Item = &'t str>) -> Option<Strin
         }
     }
     let knobs: Vec<String> = knobs.into_iter().map(quoted).collect();
-    (!knobs.is_empty()).then(|| format!("undo: `sudo punctual tune restore {}`", knobs.join(" ")))
+    (!knobs.is_empty()).then(|| format!("`sudo punctual tune restore {}`", knobs.join(" ")))
 }
 
 /// The names in settings as [`tune`] writes them. No name has a quote, or a blank before its value.

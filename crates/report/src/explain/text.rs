@@ -310,7 +310,7 @@ fn to_do(fixes: &[(&Cause, String)], style: &Style, out: &mut Vec<String>) {
         }
     }
     if let Some(undo) = undo_of(fixes.iter().map(|(_, fix)| fix.as_str())) {
-        for line in wrap_commands(&undo, style.columns().saturating_sub(2)) {
+        for line in wrap_commands(&format!("undo: {undo}"), style.columns().saturating_sub(2)) {
             out.push(format!("  {}", style.paint(Tone::Dim, &line)));
         }
     }

@@ -154,7 +154,7 @@ fn to_do(html: &mut Html, run: &Run, explanation: &Explanation) {
         .map(|(cause, fix)| (name(cause), fix))
         .collect();
     if let Some(undo) = undo_of(facts.iter().map(|(_, fix)| fix.as_str())) {
-        facts.push(("afterwards".to_owned(), undo));
+        facts.push(("undo".to_owned(), undo));
     }
     if !facts.is_empty() {
         html.long_facts("What to do about what cost most", &facts);
