@@ -63,8 +63,14 @@ fn a_knob_is_changed_and_restored() {
     );
     tune(&["restore", "--dry-run"]).expect(0);
     assert_eq!(fs::read_to_string(KNOB).expect("it"), "10\n");
-    let nothing = tune(&["restore", "ksm"]).expect(0).stdout;
-    assert_eq!(nothing, "Nothing to restore.\n");
+    let nothing = tune(&["restore", "ksm"]).expect(1);
+    assert_eq!(nothing.stdout, "Nothing to restore.\n");
+    assert!(
+        nothing.stderr.contains("ksm: no change of it"),
+        "{nothing:?}"
+    );
+    // Of two names one may be a choice that nobody made.
+    tune(&["restore", "ksm", "vmstat-interval", "--dry-run"]).expect(0);
     assert_eq!(fs::read_to_string(KNOB).expect("it"), "10\n");
     tune(&["restore", "vmstat-interval"]).expect(0);
     assert_eq!(fs::read_to_string(KNOB).expect("it"), before);
