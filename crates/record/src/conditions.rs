@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::field::Field;
 use super::gaps::{Gaps, Method, Subject};
+use super::invalid::not_in_force;
 use super::run::{Interval, Run};
 use super::tuning::Tuned;
 
@@ -53,6 +54,10 @@ pub enum Aspect {
     Tool,
     /// How gaps were found.
     Gaps,
+    /// What was requested and not in force, with `--best-effort`.
+    NotInForce,
+    /// Whether the kernel was traced, which takes time of each wake-up.
+    Tracing,
     /// The host name.
     Host,
     /// The kernel's release.
@@ -85,7 +90,7 @@ pub enum Aspect {
 
 impl Aspect {
     /// Every aspect.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::Source,
         Self::Interval,
         Self::Policy,
@@ -98,6 +103,8 @@ impl Aspect {
         Self::Resolution,
         Self::Tool,
         Self::Gaps,
+        Self::NotInForce,
+        Self::Tracing,
         Self::Host,
         Self::Kernel,
         Self::KernelBuild,
@@ -128,7 +135,9 @@ impl Aspect {
             | Self::Deployment
             | Self::Resolution
             | Self::Tool
-            | Self::Gaps => Role::Method,
+            | Self::Gaps
+            | Self::NotInForce
+            | Self::Tracing => Role::Method,
             Self::Tuned
             | Self::Host
             | Self::Kernel
@@ -286,6 +295,13 @@ pub fn value(run: &Run, aspect: Aspect) -> Option<Value> {
         }),
         Aspect::Tool => text(&run.tool.name),
         Aspect::Gaps => run.gaps.as_ref().map(gaps),
+        Aspect::NotInForce => ours.then(|| lacking(run)),
+        Aspect::Tracing => {
+            let on = run.own_cost.tracer.is_some();
+            // Older sums don't say.
+            let is_stated = ours && (on || run.merged.is_none());
+            is_stated.then_some(Value::Switch { on })
+        }
         Aspect::Host => text(&system.hostname),
         Aspect::Kernel => text(&system.kernel.release),
         Aspect::KernelBuild => text(&system.kernel.version),
@@ -334,6 +350,20 @@ fn tuned(run: &Run) -> Value {
     }
     Value::Names {
         names: knobs.into_iter().map(name).collect(),
+    }
+}
+
+/// The conditions that a best effort went without; without one the run is INVALID.
+fn lacking(run: &Run) -> Value {
+    let mut names: Vec<String> = not_in_force(run)
+        .filter(|_| run.request.best_effort)
+        .map(|demand| demand.condition.name().to_owned())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    match names.is_empty() {
+        true => Value::Absent,
+        false => Value::Names { names },
     }
 }
 

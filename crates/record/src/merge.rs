@@ -400,6 +400,13 @@ impl Merger {
         own.probes_cpu_ns = own.probes_cpu_ns.saturating_add(cost.probes_cpu_ns);
         own.peak_resident_bytes = own.peak_resident_bytes.max(cost.peak_resident_bytes);
         own.clock_read_ns = own.clock_read_ns.max(cost.clock_read_ns);
+        if let Some(cost) = &cost.tracer {
+            let own = own.tracer.get_or_insert_default();
+            own.cpu_ns = own.cpu_ns.saturating_add(cost.cpu_ns);
+            own.events = own.events.saturating_add(cost.events);
+            own.lost = own.lost.saturating_add(cost.lost);
+            own.unread_ns = own.unread_ns.saturating_add(cost.unread_ns);
+        }
     }
 
     /// The merged run, analysed and judged again. `command` is the command line

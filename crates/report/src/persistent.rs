@@ -57,8 +57,9 @@ const UNIT: &str = "punctual-tune.service";
 /// The same for what needs a network: a route, a device.
 const NETWORK_UNIT: &str = "punctual-tune-network.service";
 
-/// The files. Numbers of interrupts and threads change with a reboot: their knobs, and what no
-/// other file can hold, are turned by a unit that calls `punctual tune`.
+/// The files. Numbers of interrupts and threads change with a reboot, and a driver of frequencies may be a module that
+/// comes later than tmpfiles: their knobs, and what no other file can hold, are turned by a unit that calls
+/// `punctual tune`.
 #[must_use]
 pub fn files(asked: &Persistence<'_>) -> Vec<PersistentFile> {
     let mut sysctl = String::new();
@@ -90,7 +91,7 @@ pub fn files(asked: &Persistence<'_>) -> Vec<PersistentFile> {
             writeln!(sysctl, "{name} = {value}").ok()
         } else if let Some(rule) = rule(path, value) {
             writeln!(udev, "{rule}").ok()
-        } else if path.starts_with("/sys/") {
+        } else if path.starts_with("/sys/") && !path.contains("/cpufreq/") {
             writeln!(tmpfiles, "w {path} - - - - {value}").ok()
         } else {
             None

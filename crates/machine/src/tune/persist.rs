@@ -25,6 +25,8 @@ pub enum LeftOut {
     OfThread,
     /// It is of one interrupt, whose number may mean another one, or none, after a reboot.
     OfInterrupt,
+    /// It is of a control group, which is made anew with its unit or container.
+    OfGroup,
     /// It can't be read: the system's reason.
     Unreadable(String),
 }
@@ -47,14 +49,17 @@ fn first_namespace() -> Option<u64> {
     Some(found.ino())
 }
 
-/// Whether it is a file of an interrupt or of a process by its number, which a user named: numbers of
-/// message-signalled interrupts are given out anew at each boot. A finding's knob looks for them anew.
-fn numbered(entry: &Entry) -> Option<LeftOut> {
+/// Whether it is a file of an interrupt or of a process by its number, which a user named, or of a control group: numbers
+/// of message-signalled interrupts are given out anew at each boot. A finding's knob looks for them anew.
+fn renewed(entry: &Entry) -> Option<LeftOut> {
     let Setting::File { path } = &entry.setting else {
         return None;
     };
     if FindingId::by_name(&entry.knob).is_some() {
         return None;
+    }
+    if Path::new(path).starts_with("/sys/fs/cgroup") {
+        return Some(LeftOut::OfGroup);
     }
     let mut names = Path::new(path).strip_prefix("/proc").ok()?.iter();
     let is_number = |name: &OsStr| {
@@ -89,7 +94,7 @@ pub fn in_force(journal: &Journal, only: &[String]) -> InForce {
             );
         let elsewhere = match (entry.setting.network_namespace(), first) {
             _ if is_of_thread => Some(LeftOut::OfThread),
-            _ if numbered(entry).is_some() => numbered(entry),
+            _ if renewed(entry).is_some() => renewed(entry),
             (Some(_), None) => Some(LeftOut::UnknownNamespace),
             (Some(of), Some(first)) if of != first => Some(LeftOut::OtherNamespace),
             _ => None,

@@ -164,7 +164,15 @@ fn numbers_of_interrupts_and_processes_are_not_made_permanent() {
         fs::write(folder.path().join("journal.jsonl"), text).expect("written");
         in_force(&Journal::look(folder.path()).expect("a journal"), &[])
     };
-    let InForce { kept, left_out } = in_force(&[all[0], all[1], all[3]]);
+    // Of either version of control groups, where they are mounted.
+    let group =
+        ["cgroup.max.depth", "cpu/notify_on_release"].map(|name| format!("/sys/fs/cgroup/{name}"));
+    let group = group
+        .iter()
+        .find(|it| fs::metadata(it).is_ok())
+        .expect("a group");
+    let group = group.as_str();
+    let InForce { kept, left_out } = in_force(&[all[0], all[1], all[3], (group, group)]);
     let kept: Vec<&str> = kept.iter().map(|it| it.knob.name()).collect();
     assert_eq!(kept, [all[1].0]);
     let left_out: Vec<_> = left_out
@@ -175,7 +183,8 @@ fn numbers_of_interrupts_and_processes_are_not_made_permanent() {
         left_out,
         [
             (timer.clone(), LeftOut::OfInterrupt),
-            (own.clone(), LeftOut::OfThread)
+            (own.clone(), LeftOut::OfThread),
+            (group.to_owned(), LeftOut::OfGroup)
         ]
     );
     // The knob finds the interrupts anew at each boot.

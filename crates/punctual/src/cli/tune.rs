@@ -15,7 +15,7 @@ use punctual_machine::tune::{
 };
 use punctual_machine::{CheckRequest, Root, check};
 use punctual_record::finding::{Check, Finding, FindingFix, FindingId, FindingState};
-use punctual_record::tuning::{BootParameter, Change, Knob, Restored};
+use punctual_record::tuning::{Applied, BootParameter, Change, Entry, Knob, Restored};
 use punctual_report::{findings, tuning};
 use rustix::process::geteuid;
 
@@ -287,6 +287,19 @@ pub(super) fn make(flags: &KnobFlags, changes: &[Change]) -> Result<u8, Failure>
     // Of a finding each change that is possible is made: after one interrupt that stays come others.
     let is_of_settings = !flags.knobs.is_empty() && flags.knobs.iter().all(is_of_one_setting);
     let is_exact = flags.partition || is_of_settings;
+    for (entry, applied) in status(&journal) {
+        if let Applied::Changed(now) = applied
+            && changes.iter().any(|it| it.setting == entry.setting)
+        {
+            let Entry {
+                setting, original, ..
+            } = entry;
+            out::complain(&format!(
+                "{setting} is {now}, which somebody else has set since: restore will bring back {original}, as it was \
+                 before punctual changed it first"
+            ));
+        }
+    }
     let is_named = is_exact || flags.from.is_some() || !flags.knobs.is_empty();
     let made = match is_exact {
         true => apply(&mut journal, changes).map(|changed| (changed, Vec::new())),

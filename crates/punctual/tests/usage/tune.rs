@@ -69,6 +69,13 @@ fn a_knob_is_changed_and_restored() {
         nothing.stderr.contains("ksm: no change of it"),
         "{nothing:?}"
     );
+    // What somebody else has set since is not what comes back.
+    fs::write(KNOB, "5").expect("as root");
+    let third = tune(&["apply", "vmstat-interval"]).expect(0);
+    let comes_back = format!("restore will bring back {},", before.trim());
+    let said = format!("is 5, which somebody else has set since: {comes_back}");
+    assert!(third.stderr.contains(&said), "{third:?}");
+    assert_eq!(fs::read_to_string(KNOB).expect("it"), "10\n");
     // Of two names one may be a choice that nobody made.
     tune(&["restore", "ksm", "vmstat-interval", "--dry-run"]).expect(0);
     assert_eq!(fs::read_to_string(KNOB).expect("it"), "10\n");

@@ -376,7 +376,7 @@ fn a_condition_not_in_force_in_one_run_is_not_in_force() {
 #[test]
 fn unlike_runs_are_refused_by_name() {
     type Change = fn(&mut Run);
-    let changes: [(Aspect, Change); 7] = [
+    let changes: [(Aspect, Change); 9] = [
         (Aspect::Source, |run| run.request.source = "futex".into()),
         (Aspect::Kernel, |run| {
             run.system.kernel.release = "7.0".to_owned()
@@ -391,6 +391,16 @@ fn unlike_runs_are_refused_by_name() {
             };
         }),
         (Aspect::Deployment, |run| run.request.as_deployed = true),
+        (Aspect::Tracing, |run| {
+            run.own_cost.tracer = match run.own_cost.tracer {
+                Some(_) => None,
+                None => Some(TracerCost::default()),
+            };
+        }),
+        (Aspect::NotInForce, |run| {
+            run.request.best_effort = true;
+            run.demands[0].standing = Standing::NotInForce;
+        }),
     ];
     for (aspect, change) in changes {
         let mut other = run(2);

@@ -41,6 +41,8 @@ pub fn aspect(aspect: Aspect) -> &'static str {
         Aspect::Resolution => "resolution",
         Aspect::Tool => "tool",
         Aspect::Gaps => "gaps",
+        Aspect::NotInForce => "conditions not in force",
+        Aspect::Tracing => "tracing",
         Aspect::Host => "host",
         Aspect::Kernel => "kernel",
         Aspect::KernelBuild => "kernel build",

@@ -43,6 +43,10 @@ pub(super) fn run(flags: &PersistFlags) -> Result<ExitCode, Failure> {
                 "its thread has another number after a reboot: set it in the program, or in its \
                  unit (CPUSchedulingPolicy=, CPUSchedulingPriority=, CPUAffinity=)"
             }
+            LeftOut::OfGroup => {
+                "its control group is made anew at each boot: set it in the unit (CPUQuota=, \
+                 AllowedCPUs=, CPUWeight=) or container that has it"
+            }
             LeftOut::OfInterrupt => {
                 "its interrupt may have another number after a reboot: apply irq-affinity, which \
                  looks for the interrupts anew, or set it where its device is added"
