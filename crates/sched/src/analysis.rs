@@ -198,8 +198,8 @@ fn released_at_once(set: &TaskSet, by: usize, task: usize) -> bool {
     first.suspension.count == 0
 }
 
-/// How often a job may find a lock held by a task below on its CPU, and sleep until that one has left it.
-/// With a ceiling it never does.
+/// How often a job may find a lock held by a task below on its CPU, and sleep until that one has left it: once in each
+/// section, if it sleeps before it; else the one below does not get to hold the lock again. With a ceiling it never does.
 fn waits(set: &TaskSet, task: usize) -> u64 {
     let (rank, cpu) = (set.tasks[task].rank(), set.tasks[task].cpu);
     let held_below = |lock: usize| {
@@ -213,7 +213,10 @@ fn waits(set: &TaskSet, task: usize) -> u64 {
     let waited_for = sections.filter(|it| {
         !matches!(set.locks[it.lock].protocol, Protocol::Ceiling { .. }) && held_below(it.lock)
     });
-    waited_for.count() as u64
+    let stretches = set.tasks[task].suspension.count.saturating_add(1);
+    waited_for
+        .map(|it| u64::from(it.times.clamp(1, stretches)))
+        .sum()
 }
 
 /// The `SCHED_DEADLINE` tasks of a CPU.

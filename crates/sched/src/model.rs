@@ -158,6 +158,8 @@ pub struct Section {
     pub lock: usize,
     /// Worst-case execution time within the section, at least 1.
     pub length_ns: u64,
+    /// How often a job enters one of its lock at most; 0 as 1.
+    pub times: u32,
 }
 
 /// A mutex.

@@ -226,6 +226,7 @@ impl Converted {
                 lock: *lock,
                 // Also a section without work is a user of its lock.
                 length_ns: (*length_ns).max(1),
+                times: it.times(*lock),
             })
             .collect();
         let held: u64 = task.sections.iter().map(|section| section.length_ns).sum();

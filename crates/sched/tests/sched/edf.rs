@@ -97,7 +97,11 @@ fn executed(tasks: &[EdfTask], locks: usize, random: &mut Random) -> TaskSet {
         };
         let mut task = Task::new("t", policy, it.period_ns, it.execution_ns);
         task.offset_ns = random.up_to(it.period_ns - 1);
-        let section = |&(lock, length_ns): &(usize, u64)| Section { lock, length_ns };
+        let section = |&(lock, length_ns): &(usize, u64)| Section {
+            lock,
+            length_ns,
+            times: 1,
+        };
         task.sections = it.sections.iter().map(section).collect();
         task
     };

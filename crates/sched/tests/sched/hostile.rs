@@ -41,7 +41,11 @@ fn each_fault_is_found() {
         name: "m".to_owned(),
         protocol,
     };
-    let section = |lock| Section { lock, length_ns: 1 };
+    let section = |lock| Section {
+        lock,
+        length_ns: 1,
+        times: 1,
+    };
     assert_eq!(one(|set| set.tasks[0].period_ns = 0), [Fault::ZeroTime(0)]);
     assert_eq!(
         one(|set| set.tasks[0].execution_ns = 0),
@@ -223,7 +227,11 @@ fn anything(random: &mut Random) -> TaskSet {
         for lock in 0..set.locks.len() {
             let length_ns = time(random).min(task.execution_ns / 2);
             if length_ns > 0 {
-                task.sections.push(Section { lock, length_ns });
+                task.sections.push(Section {
+                    lock,
+                    length_ns,
+                    times: 1,
+                });
             }
         }
         set.tasks.push(task);

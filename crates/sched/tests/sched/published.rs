@@ -137,7 +137,11 @@ fn sharing(protocol: Protocol) -> TaskSet {
     for (task, lengths) in shared.tasks.iter_mut().zip(lengths) {
         for (lock, length_ns) in lengths.into_iter().enumerate() {
             if length_ns > 0 {
-                task.sections.push(Section { lock, length_ns });
+                task.sections.push(Section {
+                    lock,
+                    length_ns,
+                    times: 1,
+                });
             }
         }
     }
@@ -369,6 +373,7 @@ fn what_a_kernel_takes_explains_what_was_observed_in_the_lab() {
             task.sections.push(Section {
                 lock: 0,
                 length_ns: section * US,
+                times: 1,
             });
         }
         task

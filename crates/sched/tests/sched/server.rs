@@ -42,6 +42,7 @@ fn a_task_without_a_bound_takes_no_more_than_its_jobs_need() {
         plain.tasks[task].sections.push(Section {
             lock: 0,
             length_ns: MS,
+            times: 1,
         });
     }
     // Busy for 106 ms: in a second each of 100 ms arrives at most ceil((1000 + 106 - C) / 100) = 12 times, the
@@ -149,7 +150,11 @@ fn an_ordinary_task_that_inherits_counts_as_one_of_real_time() {
     let mut both = set(&[(40, 100)]);
     let mut below = Task::new("o", Policy::Other, 1_000 * MS, 30 * MS);
     for (task, length_ns) in [(&mut both.tasks[0], 1), (&mut below, 30 * MS)] {
-        task.sections.push(Section { lock: 0, length_ns });
+        task.sections.push(Section {
+            lock: 0,
+            length_ns,
+            times: 1,
+        });
     }
     both.tasks.push(below);
     both.locks.push(Lock {

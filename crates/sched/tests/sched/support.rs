@@ -166,7 +166,11 @@ fn lock_sections(set: &mut TaskSet, task: &mut Task, protocol: Protocol, random:
     for lock in 0..2 {
         if !one_in(3, random) {
             let length_ns = 1 + random.up_to(task.execution_ns / 3);
-            task.sections.push(Section { lock, length_ns });
+            task.sections.push(Section {
+                lock,
+                length_ns,
+                times: 1,
+            });
         }
     }
     let held: u64 = task.sections.iter().map(|section| section.length_ns).sum();

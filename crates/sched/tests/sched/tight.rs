@@ -138,7 +138,11 @@ fn a_rare_holder_of_a_lock_delays_one_job_and_makes_no_server_run() {
     let mut high = Task::new("hi", Policy::Fixed { priority: 80 }, MS, 50 * US);
     let mut low = Task::new("lo", Policy::Fixed { priority: 20 }, 1_000 * MS, 900 * US);
     for (task, length_ns) in [(&mut high, 10 * US), (&mut low, 900 * US)] {
-        task.sections.push(Section { lock: 0, length_ns });
+        task.sections.push(Section {
+            lock: 0,
+            length_ns,
+            times: 1,
+        });
     }
     let set = TaskSet {
         tasks: vec![high, low],

@@ -95,6 +95,15 @@ impl<'a> Known<'a> {
         }
     }
 
+    /// How often a job holds a lock, at most.
+    pub fn times(&self, lock: usize) -> u32 {
+        let of = |work: &JobWork| {
+            let its = work.sections.iter().filter(|it| it.locks.contains(&lock));
+            its.count() as u32
+        };
+        self.work.iter().map(of).max().unwrap_or(0)
+    }
+
     pub fn rank(&self) -> sched::Rank {
         match policy(self.task.policy) {
             sched::Policy::Fixed { priority } => sched::Rank::Fixed(priority),

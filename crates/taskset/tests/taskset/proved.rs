@@ -182,6 +182,37 @@ fn the_margin_is_that_of_chains_too() {
     assert_eq!(spare.collect::<Vec<_>>(), [Some(0), Some(0)]);
 }
 
+/// As `high` sleeps, `mid` is in the lock again: `high` may wait in each of its four sections, each time for three ways
+/// of 1 us, and that delays `low`.
+#[test]
+fn each_section_after_a_sleep_may_wait() {
+    let overheads = SetOverheads {
+        wake_and_sleep_ns: 1_000,
+        ..SetOverheads::default()
+    };
+    let held = |us: u32| format!("{{ lock = \"m\", work = \"{us}us\" }}");
+    let bound = |others: &str| {
+        let sleep = "{ sleep = \"1ms\" }";
+        let high = [
+            held(100),
+            others.to_owned(),
+            others.to_owned(),
+            others.to_owned(),
+        ];
+        let work = |all: &[String], between: &str| format!("work = [{}]", all.join(between));
+        let set = "[[lock]]\nname = \"m\"\nprotocol = \"inherit\"\n".to_owned()
+            + &task("high", 90, 20_000, &work(&high, &format!(", {sleep}, ")))
+            + &task("mid", 50, 20_000, &work(&[held(900)], ", "))
+            + &task("low", 40, 20_000, &run(1_000));
+        match with(&set, overheads).tasks[2].response {
+            Response::Bounded { response_ns, .. } => response_ns,
+            ref other => panic!("{other:?}\n{set}"),
+        }
+    };
+    let (all, one) = (bound(&held(100)), bound("{ run = \"100us\" }"));
+    assert_eq!(all - one, 3 * 3 * 1_000);
+}
+
 /// `low` has a timer: what releases another task that delays it is not what it lacks.
 #[test]
 fn who_lacks_a_bound_is_named_and_not_what_releases_that_one() {
