@@ -222,9 +222,6 @@ pub struct MeasureFlags {
     /// Measure the path to this machine, on which punctual respond runs: HOST or HOST:PORT; for tcp, udp and raw
     #[arg(value_name = "HOST")]
     pub host: Option<String>,
-    /// Refuse these: `punctual prove KNOB --path HOST` compares settings
-    #[arg(long, value_name = "KNOB", num_args = 0.., help_heading = PATH)]
-    pub prove: Option<Vec<String>>,
     /// What goes to the other machine, and how.
     #[command(flatten)]
     pub path: PathFlags,

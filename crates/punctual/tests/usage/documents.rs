@@ -217,7 +217,6 @@ fn qualify_and_measure_describe_their_common_flags_equally() {
             "--source",
             "--path",
             "--over",
-            "--prove",
             "--gap",
             "--method",
             "--runtime",

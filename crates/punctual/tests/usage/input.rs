@@ -71,11 +71,6 @@ const FLAGS: &[(&[&str], &[&str])] = &[
         &["--timeout", "such as 60"],
     ),
     (
-        &["udp", "h", "--prove", "ksm"],
-        &["--prove", "`punctual prove ksm --path h --over udp`"],
-    ),
-    (&["--prove", "ksm"], &["--prove", "`punctual prove ksm`"]),
-    (
         &["--token-file", "f"],
         &["--token-file", "tcp, udp and raw"],
     ),

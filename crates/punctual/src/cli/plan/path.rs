@@ -29,7 +29,6 @@ const TIMEOUT_NS: u64 = 1_000_000_000;
 /// # Errors
 /// Wrong usage; there is no token.
 pub fn wanted(flags: &MeasureFlags) -> Result<Option<PathPlan>, Failure> {
-    refuse_prove(flags)?;
     let Probe::Path(transport) = flags.probe else {
         if let Some(host) = &flags.host {
             return Err(Failure::usage(format!(
@@ -58,28 +57,6 @@ pub fn wanted(flags: &MeasureFlags) -> Result<Option<PathPlan>, Failure> {
         )));
     }
     plan(&verb, transport, host, &flags.path, &flags.run, MEASURE).map(Some)
-}
-
-/// Says which command switches a knob while this is measured.
-fn refuse_prove(flags: &MeasureFlags) -> Result<(), Failure> {
-    let Some(knobs) = &flags.prove else {
-        return Ok(());
-    };
-    let knobs = match &knobs[..] {
-        [] => "KNOB".to_owned(),
-        knobs => knobs.join(" "),
-    };
-    Err(Failure::usage(match (flags.probe, &flags.host) {
-        (Probe::Path(transport), host) => {
-            let host = host.as_deref().unwrap_or("HOST");
-            let over = match transport {
-                Transport::Tcp => String::new(),
-                other => format!(" --over {}", other.name()),
-            };
-            format!("--prove: use `punctual prove {knobs} --path {host}{over}`")
-        }
-        _ => format!("--prove: use `punctual prove {knobs}`"),
-    }))
 }
 
 /// The plan of `qualify --path`.
