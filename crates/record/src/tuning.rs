@@ -107,6 +107,9 @@ pub enum Setting {
     },
 }
 
+/// Content of a file that is shorter stands in a sentence itself.
+const SHORT: usize = 40;
+
 impl Setting {
     /// The network namespace that it belongs to, by the number of its inode.
     #[must_use]
@@ -124,6 +127,33 @@ impl Setting {
     #[must_use]
     pub fn ends_with_boot(&self) -> bool {
         !self.is_of_boot_loader() && !matches!(self, Self::ConfigFile { .. })
+    }
+
+    /// A value of it in a sentence.
+    #[must_use]
+    pub fn shown(&self, value: &str) -> String {
+        match self {
+            Self::BootFile { .. } | Self::ConfigFile { .. } => match value.split_once(':') {
+                None => "no such file".to_owned(),
+                Some(("text", text))
+                    if text.trim_end().len() < SHORT && !text.trim_end().contains('\n') =>
+                {
+                    text.trim_end().to_owned()
+                }
+                Some(("text", text)) => format!("its {} bytes", text.len()),
+                Some(_) => "its bytes".to_owned(),
+            },
+            Self::KernelArguments { parameters, .. } => format!("{value} {parameters}"),
+            // In the words of `chrt`.
+            Self::Scheduling { .. } => match value.strip_prefix("6 0 0 ") {
+                Some(times) => format!("DEADLINE {times}"),
+                None => {
+                    let words = ThreadSetting::Scheduling.argument(value);
+                    words.replace(':', " ").to_uppercase()
+                }
+            },
+            _ => value.to_owned(),
+        }
     }
 
     /// Whether it has boot parameters.

@@ -115,8 +115,9 @@ pub fn sentence(run: &Run) -> String {
             samples(experiment)
         ),
         ExperimentOutcome::Conflict { setting, found } => format!(
-            "INCONCLUSIVE: another program changed {setting} to `{found}`: stop that program, and \
+            "INCONCLUSIVE: another program changed {setting} to `{}`: stop that program, and \
              measure again. {}",
+            setting.shown(found),
             concluded(experiment)
         ),
         ExperimentOutcome::Failed { error } => {

@@ -75,8 +75,9 @@ pub fn sentence(ladder: &Ladder) -> String {
         (None, _) => return "The ladder has not ended.".to_owned(),
         (Some(LadderOutcome::Conflict { setting, found }), _) => {
             return format!(
-                "Another program changed {setting} to {found} meanwhile: it was left alone, all \
-                 other settings were restored."
+                "Another program changed {setting} to {} meanwhile: it was left alone, all \
+                 other settings were restored.",
+                setting.shown(found)
             );
         }
         (Some(LadderOutcome::Failed { error }), _) => {

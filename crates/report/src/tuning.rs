@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use punctual_record::tuning::{
     Applied, BootParameter, BootState, Change, Entry, NapiMode, Neighbour, NetworkDevice, Restored,
-    Route, RouteMetric, Setting, ThreadSetting,
+    Route, RouteMetric, Setting,
 };
 
 use crate::findings::{chrt, quoted, taskset, write};
@@ -214,35 +214,6 @@ fn content(path: &str, value: &str) -> String {
     }
 }
 
-/// Content of a file that is shorter stands in a sentence itself.
-const SHORT: usize = 40;
-
-/// A value in a sentence.
-fn brief(setting: &Setting, value: &str) -> String {
-    match setting {
-        Setting::BootFile { .. } | Setting::ConfigFile { .. } => match value.split_once(':') {
-            None => "no such file".to_owned(),
-            Some(("text", text))
-                if text.trim_end().len() < SHORT && !text.trim_end().contains('\n') =>
-            {
-                text.trim_end().to_owned()
-            }
-            Some(("text", text)) => format!("its {} bytes", text.len()),
-            Some(_) => "its bytes".to_owned(),
-        },
-        Setting::KernelArguments { parameters, .. } => format!("{value} {parameters}"),
-        // In the words of `chrt`.
-        Setting::Scheduling { .. } => match value.strip_prefix("6 0 0 ") {
-            Some(times) => format!("DEADLINE {times}"),
-            None => {
-                let words = ThreadSetting::Scheduling.argument(value);
-                words.replace(':', " ").to_uppercase()
-            }
-        },
-        _ => value.to_owned(),
-    }
-}
-
 /// Boot parameters that are asked for, and how they would be configured.
 #[must_use]
 pub fn boot_plan(
@@ -421,22 +392,22 @@ pub fn status(entries: &[(&Entry, Applied)], style: &Style) -> String {
                 Tone::Good,
                 format!(
                     "{} (was {})",
-                    brief(&entry.setting, now),
-                    brief(&entry.setting, &entry.original)
+                    entry.setting.shown(now),
+                    entry.setting.shown(&entry.original)
                 ),
             ),
             Applied::Configured(states) => boot_states(states),
             Applied::Original => (
                 Tone::Plain,
-                format!("{}, the original", brief(&entry.setting, &entry.original)),
+                format!("{}, the original", entry.setting.shown(&entry.original)),
             ),
             Applied::Changed(now) => (
                 Tone::Bad,
                 format!(
                     "{}: changed by another program (ours {}, original {})",
-                    brief(&entry.setting, now),
-                    brief(&entry.setting, &entry.value),
-                    brief(&entry.setting, &entry.original)
+                    entry.setting.shown(now),
+                    entry.setting.shown(&entry.value),
+                    entry.setting.shown(&entry.original)
                 ),
             ),
             Applied::Gone => (Tone::Dim, GONE.to_owned()),
@@ -459,7 +430,7 @@ pub fn restored(results: &[(Entry, Restored)], dry_run: bool, style: &Style) -> 
         let (tone, words) = match result {
             Restored::Written if dry_run => (Tone::Plain, command(&entry.setting, &entry.original)),
             Restored::Written => {
-                let original = brief(&entry.setting, &entry.original);
+                let original = entry.setting.shown(&entry.original);
                 let reboot = match &entry.setting {
                     Setting::ConfigFile { .. } if entry.knob != entry.setting.to_string() => {
                         "; what it set at an earlier boot stays until the next one"
@@ -471,16 +442,16 @@ pub fn restored(results: &[(Entry, Restored)], dry_run: bool, style: &Style) -> 
             }
             Restored::Already => (
                 Tone::Plain,
-                format!("{} already", brief(&entry.setting, &entry.original)),
+                format!("{} already", entry.setting.shown(&entry.original)),
             ),
             Restored::Conflict(now) => (
                 Tone::Bad,
                 format!(
                     "left at {}, which another program set (ours {}, original {}); --force \
                      restores it",
-                    brief(&entry.setting, now),
-                    brief(&entry.setting, &entry.value),
-                    brief(&entry.setting, &entry.original)
+                    entry.setting.shown(now),
+                    entry.setting.shown(&entry.value),
+                    entry.setting.shown(&entry.original)
                 ),
             ),
             Restored::Gone => (Tone::Dim, GONE.to_owned()),
@@ -504,7 +475,7 @@ pub fn left_over(entries: &[Entry]) -> Option<String> {
         "warning: a punctual that was killed left {} changed (it was {}){more}; run punctual tune \
          restore",
         first.setting,
-        brief(&first.setting, &first.original)
+        first.setting.shown(&first.original)
     ))
 }
 

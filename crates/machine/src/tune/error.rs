@@ -178,14 +178,17 @@ impl std::fmt::Display for TuneError {
                 source,
             } => write!(
                 f,
-                "{setting}: the kernel refuses `{value}`: {}; `punctual tune restore` undoes what \
+                "{setting}: the kernel refuses `{}`: {}; `punctual tune restore` undoes what \
                  was changed before",
+                setting.shown(value),
                 crate::root::plain(source)
             ),
             Self::Conflict { setting, left, now } => write!(
                 f,
-                "{setting}: another program changed it from `{left}` to `{now}`: stop that \
-                 program; `punctual tune restore --force` restores the setting"
+                "{setting}: another program changed it from `{}` to `{}`: stop that \
+                 program; `punctual tune restore --force` restores the setting",
+                setting.shown(left),
+                setting.shown(now)
             ),
             Self::Gone { setting } => write!(
                 f,

@@ -258,7 +258,10 @@ fn apply_all(flags: &KnobFlags) -> Result<ExitCode, Failure> {
 pub(super) fn left_as_it_is(change: &Change, error: &TuneError) -> String {
     let why = match error {
         TuneError::Refused { value, source, .. } => {
-            format!("the kernel refuses `{value}`: {source}")
+            format!(
+                "the kernel refuses `{}`: {source}",
+                change.setting.shown(value)
+            )
         }
         other => other.to_string(),
     };
@@ -295,8 +298,10 @@ pub(super) fn make(flags: &KnobFlags, changes: &[Change]) -> Result<u8, Failure>
                 setting, original, ..
             } = entry;
             out::complain(&format!(
-                "{setting} is {now}, which somebody else has set since: restore will bring back {original}, as it was \
-                 before punctual changed it first"
+                "{setting} is {}, which somebody else has set since: restore will bring back {}, as it was before \
+                 punctual changed it first",
+                setting.shown(&now),
+                setting.shown(original)
             ));
         }
     }

@@ -442,10 +442,10 @@ pub fn each(record: &Value, field: &str) -> Vec<u64> {
 /// descriptor of ours until it runs its program, and what is open for writing is not executed (ETXTBSY).
 pub fn copy_program(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg("-p").arg(from).arg(to).status();
-    assert!(
-        copied.expect("cp").success(),
-        "{} to {}",
-        from.display(),
-        to.display()
-    );
+    // A guest of the laboratory has no such program, and one test at a time.
+    let copied = match copied {
+        Err(error) if error.kind() == ErrorKind::NotFound => fs::copy(from, to).is_ok(),
+        copied => copied.expect("cp").success(),
+    };
+    assert!(copied, "{} to {}", from.display(), to.display());
 }

@@ -30,7 +30,7 @@ fn boot_parameters_of_tune_are_in_force_after_the_boot_or_named() {
     need!(needs::root());
     let place = Place::new();
     let script = "online=$(cat /sys/devices/system/cpu/online); [ $online != 0 ] || exit 77
-        \"$PUNCTUAL\" tune apply --boot isolated-cpus rcu-nocbs split-lock -a 1 \
+        \"$PUNCTUAL\" tune apply --boot isolated-cpus rcu-nocbs -a 1 \
             --state . || exit 1
         cp /etc/default/grub.d/zz-punctual.cfg .";
     let ended = need!(in_own_mounts(&place, &[GRUB, script].concat()));
@@ -39,14 +39,14 @@ fn boot_parameters_of_tune_are_in_force_after_the_boot_or_named() {
     for name in ["zz-punctual.cfg", "journal.jsonl"] {
         let file = place.path().join(name);
         let text = fs::read_to_string(&file).expect(name);
-        let known = "split_lock_detect=off";
+        let known = "rcu_nocbs=1";
         assert!(text.contains(known), "{text}");
         let text = text.replace(known, &format!("{known} {UNKNOWN}"));
         fs::write(&file, text).expect(name);
     }
     let drop_in = fs::read_to_string(place.path().join("zz-punctual.cfg")).expect("the drop-in");
     let words = parameters(&drop_in);
-    assert_eq!(words.len(), 4, "{drop_in}");
+    assert_eq!(words.len(), 3, "{drop_in}");
     let journal = "journal.jsonl=/var/lib/punctual/journal.jsonl";
     let drop_in = format!("zz-punctual.cfg={DROP_IN}");
     let common = ["--cpus", "2", "--bring", journal, "--bring", &drop_in];

@@ -84,13 +84,13 @@ fn bills_name_the_group_whose_quota_was_used_up() {
         assert!(!idle, "{row:?}");
     }
     let advice = punctual_report::explain::fix(&its.cause, &run).expect("an advice");
-    let file = format!("echo -1 > {directory}/cpu.cfs_quota_us");
-    assert!(advice.contains(&file), "{advice}");
+    let setting = format!("{directory}/cpu.cfs_quota_us=-1");
+    let command = format!("`sudo punctual tune apply {setting}`");
+    assert!(advice.contains(&command), "{advice}");
     // Executing the advice removes the limit.
-    let done = std::process::Command::new("sh")
-        .args(["-c", &file])
-        .status();
-    assert!(done.is_ok_and(|done| done.success()));
+    place
+        .run(&["tune", "apply", &setting, "--state", "state"])
+        .expect(0);
     let quota = fs::read_to_string(group.0.join("cpu.cfs_quota_us")).expect("it is there");
     assert_eq!(quota.trim(), "-1");
 }

@@ -60,8 +60,9 @@ impl fmt::Display for FitError {
             }
             Self::Conflict { setting, found } => write!(
                 f,
-                "another program changed {setting} to `{found}` during the experiment: stop that \
-                 program, and begin again; nothing else is left changed"
+                "another program changed {setting} to `{}` during the experiment: stop that \
+                 program, and begin again; nothing else is left changed",
+                setting.shown(found)
             ),
             Self::NotSwitched(error) => {
                 write!(f, "the experiment could not switch a setting: {error}")

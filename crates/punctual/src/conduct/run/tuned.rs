@@ -104,8 +104,8 @@ pub fn lost(tuned: &[Tuned], at_ns: u64) -> Vec<Event> {
         };
         let what = Happening::SettingLost {
             setting: one.setting.to_string(),
-            value: one.value.clone(),
-            found,
+            value: one.setting.shown(&one.value),
+            found: found.map(|now| one.setting.shown(&now)),
         };
         events.push(Event::invalidating(at_ns, what));
     }

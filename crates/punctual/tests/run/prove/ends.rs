@@ -141,10 +141,10 @@ fn a_program_that_writes_the_same_file_ends_it_and_is_left_alone() {
     assert!(words.join(" ").contains(&says), "{}", ended.stdout);
     assert_eq!(planted.value(), "7", "not ours");
     let experiment = place.run_of().experiment.expect("an experiment");
-    let ExperimentOutcome::Conflict { found, .. } = &experiment.outcome else {
+    let ExperimentOutcome::Conflict { setting, found } = &experiment.outcome else {
         panic!("{:?}", experiment.outcome);
     };
-    assert_eq!(found, "7");
+    assert_eq!(setting.shown(found), "7");
     // It was on: its original is still known.
     let left = status(&place);
     assert!(left.contains("changed by another program"), "{left}");

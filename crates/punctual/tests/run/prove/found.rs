@@ -116,10 +116,11 @@ fn the_file_held_what_the_blocks_say(run: &Run, experiment: &Experiment, log: &[
     assert_eq!(log.len() - 1, switches + last, "changes of the file");
 }
 
-/// The blocks have their share of all wake-ups.
+/// The blocks have their share of all wake-ups, and of the periods that were skipped.
 #[track_caller]
 fn the_figures_count_the_wake_ups(run: &Run, experiment: &Experiment) {
-    let all: u64 = run.threads.iter().map(|it| it.latency.count).sum();
+    let cycles = run.threads.iter().map(|it| it.latency.count + it.missed);
+    let all: u64 = cycles.sum();
     let figures = experiment
         .blocks
         .iter()
